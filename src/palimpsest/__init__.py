@@ -1,0 +1,1 @@
+"""Palimpsest: agents that remember, on Cloudflare Python Workers and on your own machines."""

@@ -1,0 +1,125 @@
+"""Messages and their parts: plain JSON objects in the AI SDK's ``UIMessage`` shape.
+
+A message is ``{"id": str, "role": str, "parts": [...]}``; a part has a string ``type`` (``text``,
+``reasoning``, ``file``, ``tool-<name>``, ``dynamic-tool``, ``data-<name>``, ...). Unknown fields
+and part types are kept as they are. JSON keys stay in the ecosystem's camelCase.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from palimpsest.errors import InvalidMessageError, ReservedIdError
+
+Message = dict[str, Any]
+"""One message. Keys: ``id``, ``role``, ``parts``; optional ``metadata``, ``createdAt``, ..."""
+
+Part = dict[str, Any]
+"""One part of a message; ``type`` tells its kind."""
+
+COMPACTION_PREFIX = "compaction_"
+"""Ids with this prefix belong to the synthetic messages that overlays show (Sessions document)."""
+
+MAX_ID_LENGTH = 1024
+"""The longest message or session id, in characters."""
+
+
+def dump_json(value: Any) -> str:
+    """Compact JSON. Lone surrogates, which UTF-8 cannot carry, stay as ``\\udXXX`` escapes.
+
+    :raises ValueError: the value holds NaN or an infinity.
+    :raises TypeError: the value holds something that JSON has no form for.
+    """
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return text
+
+
+def validate_message(value: Any) -> Message:
+    """Check that ``value`` can be stored as a message and return it as a plain dict.
+
+    Accepts any mapping, or an object with ``model_dump`` (a pydantic model).
+
+    :raises InvalidMessageError: with the field that is wrong and what was found there.
+    :raises ReservedIdError: the id begins with ``compaction_``.
+    """
+    if hasattr(value, "model_dump"):
+        value = value.model_dump(mode="json", by_alias=True, exclude_none=True)
+    if not isinstance(value, Mapping):
+        raise InvalidMessageError(f"a message is a JSON object, got {type(value).__name__}")
+    message: Message = dict(cast("Mapping[str, Any]", value))
+    identifier = message.get("id")
+    if not isinstance(identifier, str) or not identifier:
+        raise InvalidMessageError(f"message field 'id' must be a non-empty string: {identifier!r}")
+    if len(identifier) > MAX_ID_LENGTH:
+        raise InvalidMessageError(
+            f"message field 'id' has {len(identifier)} characters, at most {MAX_ID_LENGTH}"
+        )
+    if identifier.startswith(COMPACTION_PREFIX):
+        raise ReservedIdError(
+            f"message id {identifier!r}: ids that begin with {COMPACTION_PREFIX!r} are reserved "
+            "for the summaries that compaction shows"
+        )
+    role = message.get("role")
+    if not isinstance(role, str) or not role:
+        raise InvalidMessageError(f"message field 'role' must be a non-empty string: {role!r}")
+    parts = message.get("parts")
+    if not isinstance(parts, list | tuple):
+        raise InvalidMessageError(
+            f"message field 'parts' must be an array, got {type(parts).__name__}"
+        )
+    for index, part in enumerate(cast("list[Any]", parts)):
+        kind = cast("Mapping[str, Any]", part).get("type") if isinstance(part, Mapping) else None
+        if not isinstance(kind, str) or not kind:
+            raise InvalidMessageError(
+                f"message part {index} must be an object with a string 'type': {part!r:.200}"
+            )
+    message["parts"] = list(cast("list[Any]", parts))
+    return message
+
+
+def is_compaction_message(message: Mapping[str, Any]) -> bool:
+    """Whether this is the synthetic message that shows an overlay's summary."""
+    return str(message.get("id", "")).startswith(COMPACTION_PREFIX)
+
+
+def is_tool_part(part: Mapping[str, Any]) -> bool:
+    """Whether the part is a tool call (with or without its result)."""
+    kind = str(part.get("type", ""))
+    return kind.startswith("tool-") or kind == "dynamic-tool"
+
+
+def tool_name(part: Mapping[str, Any]) -> str:
+    """The tool's name: the field ``toolName``, or what follows ``tool-`` in the type."""
+    name = part.get("toolName")
+    if isinstance(name, str) and name:
+        return name
+    return str(part.get("type", "")).removeprefix("tool-")
+
+
+def tool_parts(message: Mapping[str, Any]) -> Iterator[Part]:
+    """The tool parts of a message, in order."""
+    for part in message.get("parts", ()):
+        if is_tool_part(part):
+            yield part
+
+
+def text_of(message: Mapping[str, Any], separator: str = "\n") -> str:
+    """The text parts of a message, joined."""
+    return separator.join(
+        part["text"]
+        for part in message.get("parts", ())
+        if part.get("type") == "text" and isinstance(part.get("text"), str)
+    )
+
+
+def text_message(identifier: str, role: str, text: str, **fields: Any) -> Message:
+    """A message with one text part."""
+    return {"id": identifier, "role": role, "parts": [{"type": "text", "text": text}], **fields}
