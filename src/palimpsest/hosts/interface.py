@@ -259,3 +259,43 @@ def host_of(owner: Any) -> Host:
     if not hasattr(host, "sql") or not hasattr(host, "now"):
         raise TypeError(f"expected an agent or a host, got {type(owner).__name__}")
     return host
+
+
+class Actor(Protocol):
+    """What a host's shell calls on the object's one actor (an agent).
+
+    The shell makes the actor with ``actor_class(host)``, awaits :meth:`handle_start` before the
+    first event of an instance, and never runs two starts at once. A start that raises is answered
+    as an error, and the next event makes a new actor and tries again.
+    """
+
+    async def handle_start(self) -> None:
+        """Prepare a new instance: tables, handlers, what the user's own start hook does."""
+        ...
+
+    async def handle_request(self, request: HttpRequest) -> HttpResponse:
+        """Answer an HTTP request; for an upgrade, return what ``accept_socket`` gave."""
+        ...
+
+    async def handle_message(self, socket: Socket, message: str | bytes) -> None:
+        """Take one WebSocket message."""
+        ...
+
+    async def handle_close(self, socket: Socket, code: int, reason: str, clean: bool) -> None:
+        """Take note of a closed WebSocket; the shell has answered the close."""
+        ...
+
+    async def handle_error(self, socket: Socket, error: str) -> None:
+        """Take note of a broken WebSocket."""
+        ...
+
+    async def handle_alarm(self) -> None:
+        """The alarm fired; raising makes the platform try again later, at most six times."""
+        ...
+
+    async def handle_call(self, method: str, arguments: list[Any]) -> Any:
+        """Run a callable method for another Worker or object; the result is a JSON value.
+
+        :raises PalimpsestError: the method is not callable from outside, or it failed.
+        """
+        ...

@@ -22,23 +22,24 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from palimpsest.errors import BindingError, LimitError, SqlError, TransactionError
-from palimpsest.errors import UniqueViolationError
+from palimpsest.errors import LimitError, SqlError, TransactionError, UniqueViolationError
 from palimpsest.hosts.interface import (
-    MAX_ATTACHMENT_BYTES,
     MAX_BOUND_PARAMETERS,
     MAX_INTEGER,
     MAX_PATTERN_BYTES,
-    MAX_SOCKET_MESSAGE_BYTES,
-    MAX_STATEMENT_BYTES,
-    MAX_TAG_LENGTH,
-    MAX_TAGS,
     MAX_VALUE_BYTES,
     FetchResponse,
     HttpResponse,
     Socket,
     SqlValue,
     T,
+)
+from palimpsest.hosts.limits import (
+    check_socket_message,
+    check_statement,
+    check_tags,
+    check_value,
+    dump_attachment,
 )
 
 _CONTROL = re.compile(r"\s*(begin|commit|end|rollback|savepoint|release|attach|vacuum)\b", re.I)
@@ -64,12 +65,7 @@ class LocalSql:
         """See :meth:`palimpsest.hosts.interface.Sql.execute`."""
         if _CONTROL.match(sql):
             raise SqlError("use sql.transaction(): the platform refuses transaction statements")
-        if len(sql.encode()) > MAX_STATEMENT_BYTES:
-            raise LimitError(f"a statement is at most {MAX_STATEMENT_BYTES} bytes")
-        if len(bindings) > MAX_BOUND_PARAMETERS:
-            raise LimitError(
-                f"a statement binds at most {MAX_BOUND_PARAMETERS} values, got {len(bindings)}"
-            )
+        check_statement(sql, len(bindings))
         values = [bind_value(value) for value in bindings]
         changes = self._connection.total_changes
         try:
@@ -144,37 +140,13 @@ class LocalSql:
 
 
 def bind_value(value: object) -> SqlValue:
-    """The value as the platform would bind it.
+    """The value as the platform would bind it: every integer becomes REAL.
 
     :raises BindingError: the platform would store something else than the value.
     :raises LimitError: it is too large.
     """
-    if value is None:
-        return None
-    if isinstance(value, bool):
-        return float(value)
-    if isinstance(value, int):
-        if abs(value) > MAX_INTEGER:
-            raise LimitError(f"an integer binds up to 2**53 - 1, got {value}")
-        return float(value)
-    if isinstance(value, float):
-        return None if value != value else value
-    if isinstance(value, str):
-        try:
-            size = len(value) if value.isascii() else len(value.encode())
-        except UnicodeEncodeError as error:
-            raise BindingError(f"text with a lone surrogate cannot be stored: {error}") from error
-        if size > MAX_VALUE_BYTES:
-            raise LimitError(f"a value is at most {MAX_VALUE_BYTES} bytes, got {size}")
-        return value
-    if isinstance(value, bytes | memoryview):
-        data = bytes(value)
-        if len(data) > MAX_VALUE_BYTES:
-            raise LimitError(f"a value is at most {MAX_VALUE_BYTES} bytes, got {len(data)}")
-        return data
-    raise BindingError(
-        f"SQL binds None, bool, int, float, str or bytes, got {type(value).__name__}"
-    )
+    checked = check_value(value)
+    return float(checked) if isinstance(checked, int) else checked
 
 
 def _read_value(value: SqlValue) -> SqlValue:
@@ -223,11 +195,7 @@ class LocalSocket:
 
     def send(self, data: str | bytes) -> None:
         """See :meth:`palimpsest.hosts.interface.Socket.send`."""
-        size = len(data.encode(errors="surrogatepass")) if isinstance(data, str) else len(data)
-        if size > MAX_SOCKET_MESSAGE_BYTES:
-            raise LimitError(
-                f"a WebSocket message is at most {MAX_SOCKET_MESSAGE_BYTES} bytes, got {size}"
-            )
+        check_socket_message(data)
         if self.closed is None:
             self.sent.append(data)
             if self.listener is not None:
@@ -246,30 +214,6 @@ class LocalSocket:
     def set_attachment(self, value: Any) -> None:
         """See :meth:`palimpsest.hosts.interface.Socket.set_attachment`."""
         self._attachment = dump_attachment(value)
-
-
-def dump_attachment(value: Any) -> str:
-    """The JSON of an attachment.
-
-    :raises LimitError: it exceeds the platform's 16 KiB.
-    """
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    size = len(text.encode(errors="surrogatepass"))
-    if size > MAX_ATTACHMENT_BYTES:
-        raise LimitError(f"an attachment is at most {MAX_ATTACHMENT_BYTES} bytes, got {size}")
-    return text
-
-
-def check_tags(tags: Sequence[str]) -> None:
-    """Refuse tags that the platform refuses.
-
-    :raises LimitError: too many tags, or one that is empty or too long.
-    """
-    if len(tags) > MAX_TAGS:
-        raise LimitError(f"a socket carries at most {MAX_TAGS} tags, got {len(tags)}")
-    for tag in tags:
-        if not 0 < len(tag) <= MAX_TAG_LENGTH:
-            raise LimitError(f"a tag has 1 to {MAX_TAG_LENGTH} characters: {tag!r:.80}")
 
 
 class _LocalFetchResponse:
