@@ -62,4 +62,99 @@ class CompactionError(PalimpsestError):
 
 
 class ModelError(PalimpsestError):
-    """A model's answer failed; subclasses tell the reasons apart."""
+    """A model's answer failed; subclasses tell the reasons apart.
+
+    :param message: what happened, without secrets.
+    :param status: the HTTP status of the answer, None where there was none.
+    :param retry_after: seconds that the server asks to wait, None where it does not say.
+    """
+
+    retryable = False
+    """Whether sending the same request again may succeed."""
+
+    def __init__(
+        self, message: str, *, status: int | None = None, retry_after: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retry_after = retry_after
+
+
+class ContextOverflowError(ModelError):
+    """The request is larger than the model's context window."""
+
+
+class RateLimitError(ModelError):
+    """The provider refuses for now because of too many requests or tokens."""
+
+    retryable = True
+
+
+class RefusalError(ModelError):
+    """The model or the provider's filter refused to answer."""
+
+
+class AuthenticationError(ModelError):
+    """The key is missing, wrong, out of credit, or not allowed to use this model."""
+
+
+class ModelRequestError(ModelError):
+    """The provider says that the request is wrong (any other 4xx)."""
+
+
+class ModelUnavailableError(ModelError):
+    """The provider failed (5xx) or is overloaded."""
+
+    retryable = True
+
+
+class ModelNetworkError(ModelError):
+    """The network failed before an answer or in the middle of one."""
+
+    retryable = True
+
+
+class ModelTimeoutError(ModelNetworkError):
+    """No answer, or no next piece of it, within the time limit."""
+
+
+class ModelResponseError(ModelError):
+    """The answer is not what the provider documents: broken JSON, a stream that just ends."""
+
+    retryable = True
+
+
+class AbortedError(PalimpsestError):
+    """The work was stopped on request; the text is the reason."""
+
+
+class ToolError(PalimpsestError):
+    """A tool could not be called; the text is what the model is told."""
+
+
+class ToolDefinitionError(PalimpsestError, TypeError):
+    """A function cannot be made a tool (an untyped parameter, a name no provider accepts)."""
+
+
+class ConfigurationError(PalimpsestError, ValueError):
+    """A variable of the environment has a value that cannot be used; the text names it."""
+
+
+class ContextBlockError(PalimpsestError, ValueError):
+    """A context block cannot be written, loaded or searched as asked; the text says why."""
+
+
+class JobError(PalimpsestError, ValueError):
+    """A durable job, schedule or queue item cannot be taken as asked; the text says why."""
+
+
+class CallError(PalimpsestError):
+    """A callable method could not be called, or failed; the text is safe to show to a client."""
+
+
+class ConnectionStateError(PalimpsestError):
+    """A connection may not do this (it is readonly), or its stored state is too large."""
+
+
+class StateRejectedError(PalimpsestError, ValueError):
+    """A new agent state was refused by validation or is too large; the old one stands."""
