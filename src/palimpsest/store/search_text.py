@@ -1,0 +1,299 @@
+"""What of a message is searched: pure functions from a message to the words of the index.
+
+Three fields: ``text`` (what was said), ``tools`` (tool names, inputs, outputs and errors, files and
+sources, the data of data parts) and ``about`` (the speaker, descriptions in the metadata, and the
+parts of identifiers). Media data never enter the index.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import zip_longest
+from typing import Any, cast
+
+from palimpsest.messages import is_tool_part, tool_name
+
+PIECE_BYTES = 900_000
+"""The most bytes of one field in one row of the index, so that a row stays under 2 MB."""
+
+ABOUT_CHARACTERS = 4_000
+"""The most characters of the field ``about``."""
+
+SPEAKER_KEYS = ("speaker", "name", "author", "sender", "userName", "username", "displayName")
+"""Metadata fields that name who speaks, in order of preference."""
+
+DESCRIPTION_KEYS = ("caption", "title", "description", "alt", "subject", "topic", "tags")
+"""Metadata and file fields that describe a message in words."""
+
+TIME_KEYS = ("createdAt", "created_at", "timestamp", "time", "date")
+"""Fields of a message or its metadata that tell when it was said, in order of preference."""
+
+_LEADING_SPEAKER = re.compile(r"\s*([^\W\d_][\w.'’-]{0,39}(?: [^\W\d_][\w.'’-]{0,39}){0,2}): \S")
+_HUMPS = re.compile(r"\b\w*[a-z][A-Z]\w*")
+_HUMP = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_ENCODED = re.compile(r"[A-Za-z0-9+/=_-]{200,}")
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+# Scripts written without spaces between words (Thai to Myanmar and Khmer, kana, Han, Yi, ...), and
+# Hangul, whose words carry their particles; plus emoji, which unicode61 takes for separators.
+_UNSPACED = (
+    "\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u1950-\u19ff\u1a20-\u1aaf"
+    "\u3005-\u3007\u3031-\u3035\u303b\u3041-\u30fa\u30fc-\u318f\u31a0-\u31bf\u31f0-\u31ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\ua000-\ua4cf\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc"
+    "\U0001b000-\U0001b16f\U00020000-\U0003ffff"
+)
+_EMOJI = "\u231a-\u23ff\u2600-\u27bf\u2b05-\u2b55\U0001f000-\U0001faff"
+_MARKS = "\u0300-\u036f\u3099\u309a\ufe00-\ufe0f"
+HAS_UNSPACED = re.compile(f"[{_UNSPACED}{_EMOJI}]")
+_RUN = re.compile(f"[{_UNSPACED}{_EMOJI}][{_UNSPACED}{_EMOJI}{_MARKS}]*|[^\\W_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedText:
+    """One row's worth of a message's words."""
+
+    text: str
+    tools: str
+    about: str
+    grams: str
+    """The message's unspaced scripts in single characters, parted by spaces; '' for others."""
+
+
+def indexed_pieces(
+    message: Mapping[str, Any], *, reasoning: bool = False
+) -> tuple[list[IndexedText], str, int | None]:
+    """What the index holds of a message: its pieces (one, unless it is very long), the speaker
+    in lower case ('' if unknown), and when it was said (ms since 1970; None if it does not tell).
+    """
+    texts: list[str] = []
+    tools: list[str] = []
+    for part in message.get("parts", ()):
+        _read_part(part, texts, tools, reasoning)
+    metadata = message.get("metadata")
+    fields: Mapping[str, Any] = (
+        cast("Mapping[str, Any]", metadata) if isinstance(metadata, Mapping) else {}
+    )
+    text = storable("\n".join(texts))
+    tool_text = storable("\n".join(tools))
+    speaker = _speaker(fields, text)
+    about = [speaker] if speaker else []
+    for key in DESCRIPTION_KEYS:
+        about.extend(_words(fields.get(key)))
+    about.extend(_identifier_parts(text))
+    about.extend(_identifier_parts(tool_text))
+    about_text = storable("\n".join(about))[:ABOUT_CHARACTERS]
+    pieces = [
+        IndexedText(
+            piece, tool_piece, about_piece, segmented(f"{piece}\n{tool_piece}\n{about_piece}")
+        )
+        for piece, tool_piece, about_piece in zip_longest(
+            _split(text), _split(tool_text), [about_text], fillvalue=""
+        )
+    ]
+    return pieces, speaker.lower(), said_at(message, fields)
+
+
+def _read_part(part: Any, texts: list[str], tools: list[str], reasoning: bool) -> None:
+    if not isinstance(part, Mapping):
+        return
+    part = cast("Mapping[str, Any]", part)
+    kind = str(part.get("type", ""))
+    if kind == "text":
+        if isinstance(part.get("text"), str):
+            texts.append(part["text"])
+    elif kind == "reasoning":
+        if reasoning and isinstance(part.get("text"), str):
+            texts.append(part["text"])
+    elif is_tool_part(part):
+        tools.append(tool_name(part))
+        for key in ("title", "input", "output", "errorText"):
+            tools.extend(_words(part.get(key)))
+    elif kind in ("file", "source-url", "source-document"):
+        for key in ("filename", "url", *DESCRIPTION_KEYS):
+            tools.extend(_words(part.get(key)))
+    elif kind.startswith("data-"):
+        tools.extend(_words(part.get("data")))
+    elif isinstance(part.get("text"), str):
+        texts.append(part["text"])
+
+
+def _words(value: Any, depth: int = 0) -> Iterator[str]:
+    """The keys and values of a JSON value that are words, numbers or names; never media."""
+    if isinstance(value, str):
+        if value.startswith("data:"):
+            return
+        yield _ENCODED.sub(" ", value) if len(value) >= 200 else value
+    elif isinstance(value, bool) or value is None:
+        return
+    elif isinstance(value, int | float):
+        yield str(value)
+    elif depth >= 100:
+        return
+    elif isinstance(value, Mapping):
+        members = cast("Mapping[str, Any]", value)
+        media = isinstance(kind := members.get("mediaType", members.get("mimeType")), str) and (
+            not kind.startswith("text/")
+        )
+        for key, member in members.items():
+            if media and key in ("data", "url", "base64") and isinstance(member, str):
+                continue
+            described = " ".join(_words(member, depth + 1))
+            if described:
+                yield f"{key}: {described}"
+    elif isinstance(value, list | tuple):
+        for member in cast("list[Any]", value):
+            yield from _words(member, depth + 1)
+
+
+def _speaker(metadata: Mapping[str, Any], text: str) -> str:
+    for key in SPEAKER_KEYS:
+        value = metadata.get(key)
+        if isinstance(value, str) and value.strip():
+            return storable(value.strip())[:100]
+    found = _LEADING_SPEAKER.match(text[:150])
+    return found[1] if found else ""
+
+
+def _identifier_parts(text: str) -> Iterator[str]:
+    """The parts of camelCase words, which the tokenizer takes for single words."""
+    for found in _HUMPS.finditer(text[:100_000]):
+        parts = _HUMP.findall(found[0])
+        if len(parts) > 1:
+            yield " ".join(parts)
+
+
+def said_at(message: Mapping[str, Any], metadata: Mapping[str, Any]) -> int | None:
+    """When the message was said by its own account, in ms since 1970; None if it does not tell."""
+    for holder in (message, metadata):
+        for key in TIME_KEYS:
+            if (moment := parse_moment(holder.get(key))) is not None:
+                return moment
+    return None
+
+
+_MONTHS = (
+    "january february march april may june july august september october november december"
+).split()
+_WRITTEN_DATE = re.compile(
+    r"(?:(?P<hour>\d{1,2}):(?P<minute>\d\d)(?: ?(?P<half>[ap]m))?.{0,6}?)?\b"
+    r"(?:(?P<day>\d{1,2})(?:st|nd|rd|th)? (?P<month>[a-z]{3,9})"
+    r"|(?P<month2>[a-z]{3,9}) (?P<day2>\d{1,2})(?:st|nd|rd|th)?),? (?P<year>\d{4})\b",
+    re.IGNORECASE,
+)
+
+
+def month_number(word: str) -> int | None:
+    """1 to 12 for an English month name or its abbreviation of three letters, else None."""
+    lowered = word.lower()
+    for number, month in enumerate(_MONTHS, start=1):
+        if lowered in (month, month[:3]) or (lowered == "sept" and number == 9):
+            return number
+    return None
+
+
+def parse_moment(value: Any) -> int | None:
+    """Milliseconds since 1970 for ISO text, an English date, or a number of s or ms; else None.
+
+    Times without a zone are UTC.
+    """
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        if not 1e8 < value < 1e14:
+            return None
+        return int(value if value > 1e11 else value * 1000)
+    if not isinstance(value, str) or not 8 <= len(value) <= 60:
+        return None
+    try:
+        moment = datetime.fromisoformat(value.replace("Z", "+00:00"))
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return int(moment.timestamp() * 1000)
+    except (ValueError, OverflowError):
+        return _written_date(value)
+
+
+def _written_date(value: str) -> int | None:
+    found = _WRITTEN_DATE.search(value)
+    month = month_number(found["month"] or found["month2"]) if found else None
+    if found is None or month is None:
+        return None
+    hour = int(found["hour"] or 0)
+    if found["half"]:
+        hour = hour % 12 + (12 if found["half"].lower() == "pm" else 0)
+    try:
+        moment = datetime(
+            int(found["year"]), month, int(found["day"] or found["day2"]), hour,
+            int(found["minute"] or 0), tzinfo=UTC,
+        )  # fmt: skip
+    except ValueError:
+        return None
+    return int(moment.timestamp() * 1000)
+
+
+def storable(text: str) -> str:
+    """The text without NUL and lone surrogates, which SQLite cannot hold or would end at."""
+    return text if text.isascii() and "\x00" not in text else _UNSTORABLE.sub(" ", text)
+
+
+def segmented(text: str) -> str:
+    """The unspaced scripts of a text, one character a word, for the second index; '' if none.
+
+    A character keeps the marks that follow it (a Thai vowel sign, a dakuten, a variation
+    selector), so that every substring of whole characters is a phrase of neighbouring words.
+    Runs are parted by ``.`` so that no phrase reaches over a boundary. Words of other scripts
+    that touch such a run stay whole: ``unicode61`` would have glued them to it.
+    """
+    if text.isascii() or not HAS_UNSPACED.search(text):
+        return ""
+    normal = unicodedata.normalize("NFKC", text)
+    words: list[str] = []
+    end = -1
+    for run in _RUN.finditer(normal):
+        unspaced = HAS_UNSPACED.match(run[0]) is not None
+        if not unspaced and not _touches_unspaced(normal, run.start(), run.end()):
+            continue
+        if run.start() != end and words:
+            words.append(".")
+        words.extend(_characters(run[0]) if unspaced else [run[0].lower()])
+        end = run.end()
+    return " ".join(words)
+
+
+def _touches_unspaced(text: str, start: int, end: int) -> bool:
+    return bool(
+        (start > 0 and HAS_UNSPACED.match(text, start - 1))
+        or (end < len(text) and HAS_UNSPACED.match(text, end))
+    )
+
+
+def _characters(run: str) -> Iterator[str]:
+    held = ""
+    for character in run:
+        if held and unicodedata.category(character)[0] != "M":
+            yield held
+            held = ""
+        held += character
+    if held:
+        yield held
+
+
+def _split(text: str) -> Iterable[str]:
+    """The text in pieces of at most :data:`PIECE_BYTES` bytes, cut at white space if there is."""
+    if len(text) * 4 <= PIECE_BYTES or len(text.encode()) <= PIECE_BYTES:
+        return [text]
+    length = PIECE_BYTES if text.isascii() else PIECE_BYTES // 4
+    pieces: list[str] = []
+    start = 0
+    while start < len(text):
+        end = min(start + length, len(text))
+        if end < len(text):
+            cut = max(text.rfind(" ", start, end), text.rfind("\n", start, end))
+            if cut > start + length // 2:
+                end = cut
+        pieces.append(text[start:end])
+        start = end
+    return pieces
