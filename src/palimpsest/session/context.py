@@ -11,7 +11,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from palimpsest.errors import ContextBlockError
 from palimpsest.hosts.interface import Host
@@ -202,10 +202,14 @@ class ContextBlocks:
         """All blocks, read from their providers, in order of declaration."""
         return [await self._read(definition) for definition in list(self._definitions.values())]
 
-    async def _read(self, definition: _Definition) -> ContextBlock:
-        provider = definition.provider
-        if callable(init := getattr(provider, "init", None)):
+    async def _ready(self, definition: _Definition) -> Any:
+        """The provider, told its label before it is used in any way."""
+        if callable(init := getattr(definition.provider, "init", None)):
             await resolve(init(definition.label))
+        return definition.provider
+
+    async def _read(self, definition: _Definition) -> ContextBlock:
+        provider = await self._ready(definition)
         content = await resolve(provider.get())
         text = "" if content is None else str(content)
         definition.block = ContextBlock(
@@ -303,7 +307,8 @@ class ContextBlocks:
     async def _write(self, definition: _Definition, text: str) -> ContextBlock:
         """Write through: the provider first, so that memory never claims what was not stored."""
         _check_limit(definition, text)
-        await resolve(definition.provider.set(text))
+        provider = await self._ready(definition)
+        await resolve(provider.set(text))
         return await self._read(definition)
 
     async def set_entry(
@@ -317,7 +322,7 @@ class ContextBlocks:
         definition = self._definitions.get(label)
         if definition is None:
             raise ContextBlockError(f'Block "{label}" not found')
-        provider = definition.provider
+        provider = await self._ready(definition)
         if not is_skill_provider(provider) and not is_search_provider(provider):
             raise ContextBlockError(f'Block "{label}" is not a keyed provider')
         if not is_writable_provider(provider):
@@ -335,7 +340,7 @@ class ContextBlocks:
 
         :raises ContextBlockError: the block is no skill block.
         """
-        provider = self._keyed(label, is_skill_provider, "a skill")
+        provider = await self._keyed(label, is_skill_provider, "a skill")
         content = await resolve(provider.load(key))
         if content is None:
             return None
@@ -348,7 +353,7 @@ class ContextBlocks:
 
         :raises ContextBlockError: the block is no skill block.
         """
-        self._keyed(label, is_skill_provider, "a skill")
+        await self._keyed(label, is_skill_provider, "a skill")
         pairs = self._pairs(LOADED_KEY)
         if (label, key) not in pairs:
             return False
@@ -370,17 +375,17 @@ class ContextBlocks:
 
         :raises ContextBlockError: the block is not searchable.
         """
-        provider = self._keyed(label, is_search_provider, "a search")
+        provider = await self._keyed(label, is_search_provider, "a search")
         found = await resolve(provider.search(query))
         return None if found is None else str(found)
 
-    def _keyed(self, label: str, test: Callable[[object], bool], kind: str) -> Any:
+    async def _keyed(self, label: str, test: Callable[[object], bool], kind: str) -> Any:
         definition = self._definitions.get(label)
         if definition is None:
             raise ContextBlockError(f'Block "{label}" not found')
         if not test(definition.provider):
             raise ContextBlockError(f'Block "{label}" is not {kind} provider')
-        return definition.provider
+        return await self._ready(definition)
 
     async def _finish_unloading(self) -> None:
         """Take unloaded skills out of the history.
@@ -399,7 +404,8 @@ class ContextBlocks:
             given: Any = part.get("input")
             if not isinstance(given, dict):
                 return None
-            marker = markers.get((str(given.get("label")), str(given.get("key"))))
+            named = cast("dict[str, Any]", given)
+            marker = markers.get((str(named.get("label")), str(named.get("key"))))
             if marker is None or part.get("output") == marker:
                 return None
             return {**part, "output": marker}
@@ -471,13 +477,3 @@ def rewritten(message: Message, change: Callable[[Part], Part | None]) -> Messag
 def with_reminder(message: Message, reminder: str) -> Message:
     """The message with a reminder as one more text part, as the model is shown it."""
     return {**message, "parts": [*message["parts"], {"type": "text", "text": reminder}]}
-
-
-__all__ = [
-    "ContextBlock",
-    "ContextBlocks",
-    "WhenChanged",
-    "fit_tokens",
-    "rewritten",
-    "with_reminder",
-]

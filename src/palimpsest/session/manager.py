@@ -9,8 +9,8 @@ from palimpsest.errors import LimitError, UnknownSessionError
 from palimpsest.hosts.interface import host_of
 from palimpsest.messages import MAX_ID_LENGTH, Message, text_message, validate_message
 from palimpsest.session.context import WhenChanged
-from palimpsest.session.searchable import SearchableHistory, render_results
 from palimpsest.session.search import SearchResult
+from palimpsest.session.searchable import SearchableHistory, render_results
 from palimpsest.session.session import UNSET, Session, StoredCompaction, UnsetType
 from palimpsest.session.tools import text_tool
 from palimpsest.store.context import ContextStore
@@ -139,21 +139,21 @@ class SessionManager:
         self,
         name: str,
         *,
-        id: str | None = None,
+        session_id: str | None = None,
         parent_session_id: str | None = None,
         model: str | None = None,
         source: str | None = None,
     ) -> SessionInfo:
         """Register a new session; also called as ``manager.create(name, ...)``.
 
-        :param id: its id; a UUID by default.
+        :param session_id: its id; a UUID by default.
         :raises UnknownSessionError: the parent is not registered.
         :raises LimitError: the name is empty or over 500 characters, or the id is too long.
         :raises UniqueViolationError: the id is taken.
         """
         if parent_session_id is not None:
             self._require(parent_session_id)
-        return self._register(name, id, parent_session_id, None, model, source)
+        return self._register(name, session_id, parent_session_id, None, model, source)
 
     def _register(
         self,
@@ -263,7 +263,7 @@ class SessionManager:
         self._registry.touch(session_id, self._host.now())
 
     async def append(
-        self, session_id: str, message: Message, parent_id: str | None | UnsetType = UNSET
+        self, session_id: str, message: Message, parent_id: str | UnsetType | None = UNSET
     ) -> str:
         """Append one message and return its id; see :meth:`Session.append_message`."""
         await self.get_session(session_id).append_message(message, parent_id)
@@ -271,7 +271,7 @@ class SessionManager:
         return str(message["id"])
 
     async def upsert(
-        self, session_id: str, message: Message, parent_id: str | None | UnsetType = UNSET
+        self, session_id: str, message: Message, parent_id: str | UnsetType | None = UNSET
     ) -> str:
         """Append a message, or update it where its id exists; returns the id."""
         await self.get_session(session_id).upsert_message(message, parent_id)
@@ -282,7 +282,7 @@ class SessionManager:
         self,
         session_id: str,
         messages: Iterable[Message],
-        parent_id: str | None | UnsetType = UNSET,
+        parent_id: str | UnsetType | None = UNSET,
     ) -> str | None:
         """Append messages as a chain and return the last id, or None for no messages.
 

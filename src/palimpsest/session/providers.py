@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 from palimpsest.hosts.interface import host_of
-from palimpsest.session.query import entry_match, indexed_text
+from palimpsest.session.entry_search import entry_match, indexed_text
 from palimpsest.store.context import ContextStore
 
 T = TypeVar("T")
