@@ -1,0 +1,1 @@
+"""The actor: identity, state, callable methods, connections, schedules, queue and long work."""

@@ -1,0 +1,297 @@
+"""The agent: one named actor with state, connections, callable methods and durable jobs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, ClassVar, cast
+from urllib.parse import urlsplit
+
+from palimpsest.actor import calls, sync
+from palimpsest.actor.callables import callables_of
+from palimpsest.actor.connections import (
+    REJECTED_TAG,
+    Connection,
+    Connections,
+    connection_id,
+)
+from palimpsest.actor.current import working
+from palimpsest.actor.events import Events
+from palimpsest.actor.hooks import Decision, Hooks, Reject, settle
+from palimpsest.actor.http import error_response, json_response
+from palimpsest.actor.routing import kebab_case
+from palimpsest.actor.state import StateSync
+from palimpsest.hosts.interface import Host, HttpRequest, HttpResponse, Socket
+from palimpsest.jobs import Jobs
+
+
+class Agent(Hooks):
+    """A durable agent: subclass it, override hooks, mark methods with ``@callable_method``.
+
+    One instance lives in one Durable Object, and only one of its methods runs at any moment; other
+    events may run whenever a method awaits. What must survive goes into the state, a session, the
+    attachments of connections or SQL: the instance itself is dropped while the agent is idle.
+    """
+
+    initial_state: ClassVar[Any] = None
+    """The state until one is set; None means that there is none."""
+
+    state_type: ClassVar[Any] = None
+    """A type for pydantic to check the state with and to give it out in; None keeps plain JSON."""
+
+    send_identity: ClassVar[bool] = True
+    """Whether clients are told the agent's name; without it ``client.ready`` never resolves."""
+
+    status_path: ClassVar[str | None] = "status"
+    """The path under the agent's address that answers GET with counters; None for none."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.jobs = Jobs.of(host)
+        self.connections = Connections(host)
+        self.events = Events(host, kebab_case(type(self).__name__))
+        self._state: StateSync | None = None
+
+    # --- identity ------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The object's name, the last part of its address."""
+        return self.host.name
+
+    @property
+    def agent_name(self) -> str:
+        """The class's name as it stands in URLs."""
+        return kebab_case(type(self).__name__)
+
+    # --- state ---------------------------------------------------------------------------------
+
+    @property
+    def state_sync(self) -> StateSync:
+        """The state's store and checks."""
+        if self._state is None:
+            self._state = StateSync(self.host, initial=self.initial_state, kind=self.state_type)
+        return self._state
+
+    @property
+    def state(self) -> Any:
+        """The state that clients see. Change it with :meth:`set_state`, never in place."""
+        return self.state_sync.value
+
+    def set_state(self, state: Any) -> None:
+        """Replace the state, store it, and send it to every protocol connection.
+
+        :raises StateRejectedError: it is of the wrong type, too large, or ``validate_state``
+            refused it; nothing has changed.
+        :raises ConnectionStateError: a callable method runs for a readonly connection.
+        """
+        sync.set_from_server(self, state)
+
+    # --- connections ---------------------------------------------------------------------------
+
+    def broadcast(
+        self,
+        message: str | bytes | Mapping[str, Any] | Sequence[Any],
+        *,
+        exclude: Collection[str | Connection] = (),
+        tag: str | None = None,
+    ) -> int:
+        """Send a message to all connections, or those with a tag; how many got it."""
+        return self.connections.broadcast(message, exclude=exclude, tag=tag)
+
+    def callable_methods(self) -> list[dict[str, Any]]:
+        """Name, description and JSON Schema of every method that clients may call."""
+        return [method.schema() for method in callables_of(type(self)).values()]
+
+    def mcp_servers(self) -> dict[str, Any]:
+        """What clients are told of MCP servers: none, unless a subclass connects to some."""
+        return {"servers": {}, "tools": [], "prompts": [], "resources": []}
+
+    # --- extension points for the library's own subclasses -------------------------------------
+
+    async def prepare(self) -> None:
+        """Before ``on_start``: a library subclass registers its job kinds here."""
+
+    async def handle_frame(self, connection: Connection, frame: Mapping[str, Any]) -> bool:
+        """A JSON object with a string ``type`` came; whether it was one of the protocol's.
+
+        A subclass tries its own types and leaves the rest to ``super()``.
+        """
+        kind = frame["type"]
+        if kind == "rpc":
+            await calls.answer_frame(self, connection, frame)
+        elif kind == "cf_agent_state":
+            sync.take_from_client(self, connection, frame)
+        else:
+            return False
+        return True
+
+    async def handle_path(
+        self, request: HttpRequest, segments: Sequence[str]
+    ) -> HttpResponse | None:
+        """Answer an HTTP request of the library's own; None leaves it to ``on_request``.
+
+        A subclass tries its own paths and leaves the rest to ``super()``.
+
+        :param segments: the segments of the URL's path, all of them, undecoded. Match the last
+            ones: what stands before depends on how the Worker routes.
+        """
+        if segments[-1:] == [self.status_path] and request.method == "GET":
+            return json_response(await self.status())
+        return None
+
+    async def connected(self, connection: Connection, request: HttpRequest) -> None:
+        """After ``on_connect``: a subclass sends its own first frames.
+
+        Only called for connections that get the protocol's frames.
+        """
+
+    async def disconnected(self, connection: Connection) -> None:
+        """Before ``on_close``: a subclass forgets what it holds for the connection."""
+
+    async def status(self) -> dict[str, Any]:
+        """Counters for operators; never contents. A subclass adds its own to ``super()``'s."""
+        return {
+            "agent": self.agent_name,
+            "name": self.name,
+            "now": self.host.now(),
+            "connections": len(self.connections),
+            "databaseBytes": self.host.sql.database_size(),
+            "jobs": dict(self.jobs.counts()),
+            "events": dict(self.events.counts),
+            "lastErrors": self.events.last_errors(),
+        }
+
+    # --- what the host calls -------------------------------------------------------------------
+
+    async def handle_start(self) -> None:
+        """See :class:`palimpsest.hosts.interface.Actor`."""
+        self.jobs.recover()
+        await self.prepare()
+        with working(self):
+            await settle(self.on_start())
+        self.events.count("agent.started")
+
+    async def handle_request(self, request: HttpRequest) -> HttpResponse:
+        """See :class:`palimpsest.hosts.interface.Actor`."""
+        upgrade = request.headers.get("upgrade", "").lower() == "websocket"
+        with working(self, request=request):
+            try:
+                hook = self.before_connect if upgrade else self.before_request
+                decision: Decision = await settle(hook(request))
+                if isinstance(decision, HttpResponse):
+                    return decision
+                if isinstance(decision, Reject):
+                    return self._refuse(decision, request, upgrade=upgrade)
+                request = decision or request
+                return await (self._connect(request) if upgrade else self._answer(request))
+            except Exception as error:
+                await self.report("request.failed", error)
+                return error_response(500, "failed", "the agent failed to answer")
+
+    def _refuse(self, decision: Reject, request: HttpRequest, *, upgrade: bool) -> HttpResponse:
+        self.events.count("request.refused")
+        if not upgrade:
+            return error_response(decision.status, "refused", decision.reason)
+        socket, response = self.host.accept_socket([REJECTED_TAG], None)
+        socket.close(decision.code, decision.reason)
+        return response
+
+    async def _answer(self, request: HttpRequest) -> HttpResponse:
+        segments = [part for part in urlsplit(request.url).path.split("/") if part]
+        response = await self.handle_path(request, segments)
+        if response is None:
+            response = await settle(self.on_request(request))
+        return response or error_response(404, "not_found", "this agent has nothing here")
+
+    async def _connect(self, request: HttpRequest) -> HttpResponse:
+        protocol = self.connection_protocol(request)
+        connection, response = self.connections.accept(
+            identifier=connection_id(request.url) or self.host.random_id(),
+            url=request.url,
+            tags=self.connection_tags(request),
+            readonly=self.connection_readonly(request),
+            protocol=protocol,
+        )
+        self.events.count("connection.opened")
+        with working(self, connection=connection, request=request):
+            try:
+                if protocol:
+                    sync.greet(self, connection)
+                await settle(self.on_connect(connection, request))
+                if protocol and connection.is_open:
+                    await self.connected(connection, request)
+            except Exception as error:
+                await self.report("connection.failed", error, connection)
+                connection.close(1011, "the connection could not be set up")
+        return response
+
+    async def handle_message(self, socket: Socket, message: str | bytes) -> None:
+        """See :class:`palimpsest.hosts.interface.Actor`."""
+        if REJECTED_TAG in socket.tags:
+            return
+        connection = Connection(socket)
+        with working(self, connection=connection):
+            try:
+                frame = parse_frame(message)
+                if frame is None or not await self.handle_frame(connection, frame):
+                    await settle(self.on_message(connection, message))
+            except Exception as error:
+                await self.report("message.failed", error, connection)
+
+    async def handle_close(self, socket: Socket, code: int, reason: str, clean: bool) -> None:
+        """See :class:`palimpsest.hosts.interface.Actor`."""
+        if REJECTED_TAG in socket.tags:
+            return
+        connection = Connection(socket)
+        self.events.count("connection.closed")
+        with working(self, connection=connection):
+            try:
+                await self.disconnected(connection)
+                await settle(self.on_close(connection, code, reason, clean))
+            except Exception as error:
+                await self.report("close.failed", error, connection)
+
+    async def handle_error(self, socket: Socket, error: str) -> None:
+        """See :class:`palimpsest.hosts.interface.Actor`."""
+        if REJECTED_TAG not in socket.tags:
+            await self.report("socket.failed", ConnectionError(error), Connection(socket))
+
+    async def handle_alarm(self) -> None:
+        """See :class:`palimpsest.hosts.interface.Actor`. Failures are logged and never raised."""
+        try:
+            await self.jobs.run_due()
+            with working(self):
+                await settle(self.on_alarm())
+        except Exception as error:
+            await self.report("alarm.failed", error)
+
+    async def handle_call(self, method: str, arguments: list[Any]) -> Any:
+        """See :class:`palimpsest.hosts.interface.Actor`."""
+        with working(self):
+            return await calls.answer_call(self, method, arguments)
+
+    async def report(
+        self, event: str, error: BaseException, connection: Connection | None = None
+    ) -> None:
+        """Log a failure and tell ``on_error``, whose own failure is logged too."""
+        fields = {} if connection is None else {"connection": connection.id}
+        self.events.failure(event, error, **fields)
+        try:
+            await settle(self.on_error(error, connection))
+        except Exception as second:
+            self.events.failure("on_error.failed", second, **fields)
+
+
+def parse_frame(message: str | bytes) -> Mapping[str, Any] | None:
+    """The message as a protocol frame: a JSON object with a string ``type``, else None."""
+    if not isinstance(message, str) or not message.lstrip().startswith("{"):
+        return None
+    try:
+        frame = json.loads(message)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(frame, dict):
+        return None
+    frame = cast("dict[str, Any]", frame)
+    return frame if isinstance(frame.get("type"), str) else None

@@ -1,0 +1,251 @@
+"""Callable methods: what clients, other Workers and other objects may call, and nothing else.
+
+Only a method that carries :func:`callable_method` on the class's own definition of it can be
+called. Arguments are checked with pydantic against the annotations; results go out as JSON.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeVar, overload
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
+
+from palimpsest.actor.state import validation_text
+from palimpsest.errors import CallError, PalimpsestError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_MARK = "__palimpsest_callable__"
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    name: str
+    description: str
+
+
+@overload
+def callable_method(method: F, /) -> F: ...
+@overload
+def callable_method(
+    *, name: str | None = None, description: str | None = None
+) -> Callable[[F], F]: ...
+def callable_method(
+    method: F | None = None, /, *, name: str | None = None, description: str | None = None
+) -> F | Callable[[F], F]:
+    """Let clients call this method of an agent: ``@callable_method`` or with arguments.
+
+    The method may be ``def`` or ``async def``; an async generator streams: each value it yields
+    is sent as it comes.
+
+    :param name: the name on the wire; the method's own by default.
+    :param description: for :meth:`Agent.callable_methods`; the docstring's first line by default.
+    :raises TypeError: it is not a function, its name begins with an underscore, or it is a static
+        or class method.
+    """
+
+    def mark(function: F) -> F:
+        if not inspect.isfunction(function):
+            raise TypeError(
+                f"@callable_method decorates a method, got {type(function).__name__} "
+                "(put it under @staticmethod or @classmethod: these cannot be callable)"
+            )
+        wire = name or function.__name__
+        if wire.startswith("_") or not wire.isidentifier():
+            raise TypeError(f"a callable method needs a public name, got {wire!r}")
+        text = description or (inspect.getdoc(function) or "").split("\n", 1)[0]
+        setattr(function, _MARK, _Mark(wire, text))
+        return function
+
+    return mark if method is None else mark(method)
+
+
+@dataclass(frozen=True, slots=True)
+class CallableMethod:
+    """What may be called on an agent's class."""
+
+    name: str
+    attribute: str
+    description: str
+    streaming: bool
+    parameters: tuple[str, ...]
+    """Names of the parameters that can be given by position, in order."""
+    required: int
+    """How many of them have no default."""
+    variadic: bool
+    """Whether further arguments are taken (``*args``)."""
+    arguments: type[BaseModel]
+    result: TypeAdapter[Any]
+
+    def schema(self) -> dict[str, Any]:
+        """Name, description, whether it streams, and the JSON Schema of the arguments."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "streaming": self.streaming,
+            "parameters": list(self.parameters),
+            "schema": self.arguments.model_json_schema(by_alias=True),
+        }
+
+    def bind(self, arguments: Sequence[Any]) -> list[Any]:
+        """The arguments in the types that the method declares.
+
+        A single object is also taken as named arguments, if the method has no parameter that an
+        object fits by position alone: that stays the caller's choice by name.
+
+        :raises CallError: too few or too many, or of a wrong type.
+        """
+        given = list(arguments)
+        if len(given) > len(self.parameters) and not self.variadic:
+            raise CallError(
+                f"{self.name}() takes at most {len(self.parameters)} arguments, got {len(given)}"
+            )
+        if len(given) < self.required:
+            missing = ", ".join(self.parameters[len(given) : self.required])
+            raise CallError(f"{self.name}() needs the arguments: {missing}")
+        named: dict[str, Any] = dict(zip(self.parameters, given, strict=False))
+        try:
+            checked = self.arguments.model_validate(named)
+        except ValidationError as error:
+            raise CallError(f"{self.name}(): {validation_text(error)}") from None
+        values = [getattr(checked, field_name(i)) for i in range(min(len(given), len(named)))]
+        return values + given[len(named) :]
+
+
+def field_name(index: int) -> str:
+    """The model's field for the parameter at ``index``; its alias is the parameter's name."""
+    return f"argument_{index}"
+
+
+@lru_cache(maxsize=256)
+def callables_of(agent_class: type) -> Mapping[str, CallableMethod]:
+    """The callable methods of a class, by their name on the wire.
+
+    An override without the decorator is not callable: what the newest definition says stands.
+    """
+    found: dict[str, CallableMethod] = {}
+    seen: set[str] = set()
+    for owner in agent_class.__mro__:
+        for attribute, value in vars(owner).items():
+            if attribute in seen:
+                continue
+            seen.add(attribute)
+            mark = getattr(value, _MARK, None)
+            if isinstance(mark, _Mark):
+                found[mark.name] = _describe(attribute, value, mark)
+    return found
+
+
+def _describe(attribute: str, function: Callable[..., Any], mark: _Mark) -> CallableMethod:
+    try:
+        hints = typing.get_type_hints(function, include_extras=True)
+    except NameError:  # an annotation that only type checkers can resolve: unchecked
+        hints = {}
+    signature = inspect.signature(function)
+    parameters = list(signature.parameters.values())[1:]
+    names: list[str] = []
+    required = 0
+    variadic = False
+    fields: dict[str, Any] = {}
+    from pydantic import Field
+
+    for parameter in parameters:
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            variadic = True
+            continue
+        if parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_KEYWORD):
+            if parameter.kind is parameter.KEYWORD_ONLY and parameter.default is parameter.empty:
+                raise TypeError(
+                    f"{function.__qualname__}: keyword-only parameter {parameter.name!r} needs a "
+                    "default, calls give arguments by position"
+                )
+            continue
+        kind = hints.get(parameter.name, Any)
+        if parameter.default is parameter.empty:
+            required = len(names) + 1
+            fields[field_name(len(names))] = (kind, Field(alias=parameter.name))
+        else:
+            fields[field_name(len(names))] = (
+                kind,
+                Field(default=parameter.default, alias=parameter.name),
+            )
+        names.append(parameter.name)
+    model = create_model(
+        mark.name, __config__=ConfigDict(arbitrary_types_allowed=True), **fields
+    )
+    return CallableMethod(
+        name=mark.name,
+        attribute=attribute,
+        description=mark.description,
+        streaming=inspect.isasyncgenfunction(function),
+        parameters=tuple(names),
+        required=required,
+        variadic=variadic,
+        arguments=model,
+        result=TypeAdapter(Any),
+    )
+
+
+def find_callable(agent_class: type, name: Any) -> CallableMethod:
+    """The callable method of this name.
+
+    :raises CallError: there is no such attribute, or it is not callable from outside. Private
+        names and the library's own methods get the same answer as names that do not exist.
+    """
+    method = callables_of(agent_class).get(name) if isinstance(name, str) else None
+    if method is not None:
+        return method
+    shown = f"{name!s:.100}"
+    public = isinstance(name, str) and not name.startswith("_")
+    if public and callable(getattr(agent_class, name, None)):
+        raise CallError(f"Method {shown} is not callable")
+    raise CallError(f"Method {shown} does not exist")
+
+
+async def invoke(agent: Any, name: Any, arguments: Any) -> Any:
+    """Check the arguments and call the method; an async generator is returned as it is.
+
+    :raises CallError: see :func:`find_callable` and :meth:`CallableMethod.bind`.
+    """
+    method = find_callable(type(agent), name)
+    if not isinstance(arguments, list | tuple):
+        raise CallError(f"{method.name}(): args must be an array")
+    values = method.bind(arguments)
+    result = getattr(agent, method.attribute)(*values)
+    if inspect.isawaitable(result):
+        return await result
+    return result
+
+
+def to_json(method: str, value: Any) -> Any:
+    """A result as plain JSON; pydantic models, dataclasses, dates and the like are turned into it.
+
+    :raises CallError: it has no JSON form.
+    """
+    try:
+        return _ANY.dump_python(value, mode="json", by_alias=True)
+    except Exception as error:
+        raise CallError(f"{method}(): the result is not JSON: {error}") from error
+
+
+_ANY: TypeAdapter[Any] = TypeAdapter(Any)
+
+
+def error_text(error: BaseException) -> str:
+    """What a client is told of an error: the message, or the class where there is none.
+
+    Errors of a method are shown as it raised them; a traceback is never.
+    """
+    if isinstance(error, PalimpsestError):
+        return str(error) or type(error).__name__
+    return str(error) or type(error).__name__
+
+
+def is_stream(value: Any) -> bool:
+    """Whether a result is streamed."""
+    return isinstance(value, AsyncIterator) or inspect.isasyncgen(value)

@@ -1,0 +1,282 @@
+"""Rows of the durable jobs, of which many share the object's one alarm."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from palimpsest.errors import LimitError
+from palimpsest.hosts.interface import MAX_VALUE_BYTES, Sql, SqlValue
+from palimpsest.messages import dump_json
+from palimpsest.store.schema import migrate
+
+MAX_PAYLOAD_BYTES = MAX_VALUE_BYTES - 4096
+"""The largest payload of a job, as JSON in bytes: what a row of the platform holds."""
+
+MAX_JOB_ID_LENGTH = 512
+"""The longest job id, in characters."""
+
+MIGRATIONS = (
+    """
+    create table if not exists palimpsest_jobs (
+      seq integer primary key autoincrement,
+      id text not null unique,
+      kind text not null,
+      lane text not null,
+      at integer not null,
+      payload text not null,
+      status text not null check (status in ('pending', 'running', 'dead')),
+      attempts integer not null,
+      interruptions integer not null,
+      max_attempts integer not null,
+      base_delay_ms integer not null,
+      max_delay_ms integer not null,
+      timeout_ms integer not null,
+      created_at integer not null,
+      started_at integer,
+      error text,
+      failed_at integer
+    );
+    create index if not exists palimpsest_jobs_pending
+      on palimpsest_jobs (lane, at, seq) where status = 'pending';
+    create index if not exists palimpsest_jobs_rest
+      on palimpsest_jobs (status, failed_at) where status <> 'pending';
+    create table if not exists palimpsest_start_failures (count integer not null);
+    """,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One durable job. Times are in ms since 1970 (UTC)."""
+
+    id: str
+    kind: str
+    """The name under which its handler is registered."""
+    lane: str
+    """Jobs of one lane run one after the other, in order of ``at``; lanes run side by side."""
+    at: int
+    payload: Any
+    """A JSON value."""
+    status: str
+    """``pending``, ``running`` or ``dead``."""
+    attempts: int
+    """How often it was begun, the present run included, since it last succeeded."""
+    interruptions: int
+    """How often the object was evicted or crashed while the job ran."""
+    max_attempts: int
+    base_delay_ms: int
+    max_delay_ms: int
+    timeout_ms: int
+    created_at: int
+    error: str | None
+    """Text of the last failure."""
+    failed_at: int | None
+    """When it became a dead letter."""
+
+
+_COLUMNS = (
+    "id, kind, lane, at, payload, status, attempts, interruptions, max_attempts, base_delay_ms,"
+    " max_delay_ms, timeout_ms, created_at, error, failed_at"
+)
+
+
+def _job(row: Any) -> Job:
+    return Job(
+        id=row[0],
+        kind=row[1],
+        lane=row[2],
+        at=row[3],
+        payload=json.loads(row[4]),
+        status=row[5],
+        attempts=row[6],
+        interruptions=row[7],
+        max_attempts=row[8],
+        base_delay_ms=row[9],
+        max_delay_ms=row[10],
+        timeout_ms=row[11],
+        created_at=row[12],
+        error=row[13],
+        failed_at=row[14],
+    )
+
+
+def encode_payload(payload: Any) -> str:
+    """The JSON of a payload.
+
+    :raises LimitError: it is larger than :data:`MAX_PAYLOAD_BYTES`.
+    :raises TypeError, ValueError: it has no JSON form.
+    """
+    text = dump_json(payload)
+    if len(text) * 4 > MAX_PAYLOAD_BYTES and (size := len(text.encode())) > MAX_PAYLOAD_BYTES:
+        raise LimitError(f"a payload is at most {MAX_PAYLOAD_BYTES} bytes of JSON, got {size}")
+    return text
+
+
+class JobStore:
+    """The table ``palimpsest_jobs``."""
+
+    def __init__(self, sql: Sql) -> None:
+        self._sql = sql
+        migrate(sql, "jobs", MIGRATIONS)
+
+    def put(
+        self,
+        *,
+        id: str,  # noqa: A002 - the column's name
+        kind: str,
+        lane: str,
+        at: int,
+        payload: Any,
+        max_attempts: int,
+        base_delay_ms: int,
+        max_delay_ms: int,
+        timeout_ms: int,
+        created_at: int,
+    ) -> None:
+        """Insert the job, or replace the one with the same id; attempts begin again."""
+        self._sql.execute(
+            "insert into palimpsest_jobs (id, kind, lane, at, payload, status, attempts,"
+            " interruptions, max_attempts, base_delay_ms, max_delay_ms, timeout_ms, created_at)"
+            " values (?, ?, ?, ?, ?, 'pending', 0, 0, ?, ?, ?, ?, ?)"
+            " on conflict (id) do update set kind = excluded.kind, lane = excluded.lane,"
+            " at = excluded.at, payload = excluded.payload, status = 'pending', attempts = 0,"
+            " interruptions = 0, max_attempts = excluded.max_attempts,"
+            " base_delay_ms = excluded.base_delay_ms, max_delay_ms = excluded.max_delay_ms,"
+            " timeout_ms = excluded.timeout_ms, started_at = null, error = null, failed_at = null",
+            id,
+            kind,
+            lane,
+            at,
+            encode_payload(payload),
+            max_attempts,
+            base_delay_ms,
+            max_delay_ms,
+            timeout_ms,
+            created_at,
+        )
+
+    def get(self, identifier: str) -> Job | None:
+        """The job with this id."""
+        rows = self._sql.execute(
+            f"select {_COLUMNS} from palimpsest_jobs where id = ?", identifier
+        )
+        return _job(rows[0]) if rows else None
+
+    def list(
+        self, *, kind: str | None, status: str | None, limit: int, newest_first: bool = False
+    ) -> list[Job]:
+        """Jobs in order of ``at``, filtered by kind and status."""
+        order = "desc" if newest_first else "asc"
+        rows = self._sql.execute(
+            f"select {_COLUMNS} from palimpsest_jobs where (?1 is null or kind = ?1)"
+            f" and (?2 is null or status = ?2) order by at {order}, seq {order} limit ?3",
+            kind,
+            status,
+            limit,
+        )
+        return [_job(row) for row in rows]
+
+    def counts(self) -> Mapping[str, int]:
+        """How many jobs there are of each status."""
+        rows = self._sql.execute("select status, count(*) from palimpsest_jobs group by status")
+        return {str(status): int(count or 0) for status, count in rows}
+
+    def heads(self) -> list[tuple[str, int]]:
+        """Each lane that has pending jobs, with the time of its first: one row read per lane."""
+        rows = self._sql.execute(
+            "with recursive lanes (lane) as ("
+            "  select min(lane) from palimpsest_jobs where status = 'pending'"
+            "  union all select (select min(j.lane) from palimpsest_jobs j"
+            "    where j.status = 'pending' and j.lane > lanes.lane)"
+            "  from lanes where lanes.lane is not null)"
+            " select lane, (select at from palimpsest_jobs j where j.status = 'pending'"
+            "  and j.lane = lanes.lane order by at, seq limit 1)"
+            " from lanes where lane is not null"
+        )
+        return [(str(lane), int(at or 0)) for lane, at in rows]
+
+    def head(self, lane: str) -> Job | None:
+        """The first pending job of a lane."""
+        rows = self._sql.execute(
+            f"select {_COLUMNS} from palimpsest_jobs where status = 'pending' and lane = ?"
+            " order by at, seq limit 1",
+            lane,
+        )
+        return _job(rows[0]) if rows else None
+
+    def begin(self, identifier: str, now: int) -> None:
+        """Mark a job as running and count the attempt, before its handler is called."""
+        self._sql.execute(
+            "update palimpsest_jobs set status = 'running', attempts = attempts + 1,"
+            " started_at = ? where id = ?",
+            now,
+            identifier,
+        )
+
+    def delete(self, identifier: str) -> bool:
+        """Remove a job; whether there was one."""
+        return bool(
+            self._sql.execute("delete from palimpsest_jobs where id = ? returning 1", identifier)
+        )
+
+    def postpone(self, identifier: str, at: int, error: str | None) -> None:
+        """Make a running job pending again, for ``at``; its attempts stay counted."""
+        self._sql.execute(
+            "update palimpsest_jobs set status = 'pending', at = ?, error = ? where id = ?",
+            at,
+            error,
+            identifier,
+        )
+
+    def bury(self, identifier: str, now: int, error: str) -> None:
+        """Make a job a dead letter."""
+        self._sql.execute(
+            "update palimpsest_jobs set status = 'dead', error = ?, failed_at = ? where id = ?",
+            error,
+            now,
+            identifier,
+        )
+
+    def running(self) -> list[Job]:
+        """The jobs marked as running."""
+        rows = self._sql.execute(
+            f"select {_COLUMNS} from palimpsest_jobs where status = 'running' order by seq"
+        )
+        return [_job(row) for row in rows]
+
+    def interrupt(self, identifier: str, now: int) -> None:
+        """Make a job that was cut short pending at once, and count the interruption.
+
+        The attempt that was cut short does not count: the job itself did not fail.
+        """
+        self._sql.execute(
+            "update palimpsest_jobs set status = 'pending', at = min(at, ?),"
+            " attempts = max(attempts - 1, 0), interruptions = interruptions + 1 where id = ?",
+            now,
+            identifier,
+        )
+
+    def prune_dead(self, keep: int) -> int:
+        """Drop the oldest dead letters beyond ``keep``; how many went."""
+        rows: list[list[SqlValue]] = self._sql.execute(
+            "delete from palimpsest_jobs where status = 'dead' and seq not in ("
+            "select seq from palimpsest_jobs where status = 'dead'"
+            " order by failed_at desc, seq desc limit ?) returning 1",
+            keep,
+        )
+        return len(rows)
+
+    def count_failed_start(self) -> int:
+        """Count a start that failed in the alarm; how many there were in a row."""
+        rows = self._sql.execute("select count from palimpsest_start_failures")
+        count = 1 + (int(rows[0][0] or 0) if rows else 0)
+        self._sql.execute("delete from palimpsest_start_failures")
+        self._sql.execute("insert into palimpsest_start_failures (count) values (?)", count)
+        return count
+
+    def clear_failed_starts(self) -> None:
+        """The object has started."""
+        self._sql.execute("delete from palimpsest_start_failures")
