@@ -158,3 +158,11 @@ class ConnectionStateError(PalimpsestError):
 
 class StateRejectedError(PalimpsestError, ValueError):
     """A new agent state was refused by validation or is too large; the old one stands."""
+
+
+class UnauthenticatedError(PalimpsestError, PermissionError):
+    """A request came without a valid token: answered with 401, or by closing with 4401."""
+
+
+class ForbiddenError(PalimpsestError, PermissionError):
+    """A valid token, or a page's origin, does not reach this agent: 403, or closing with 4403."""

@@ -359,16 +359,19 @@ class SessionManager:
         if not summary.strip():
             raise ValueError("a session cannot be continued from a blank summary")
         old = self._require(session_id)
-        self._registry.end(session_id, "compaction", self._host.now())
-        info = self._register(
-            new_name or old.name, None, session_id, None, old.model, old.source
+        continued_id = self._host.random_id()
+        # The message goes first: cut short here, nothing refers to the new session yet.
+        await self.get_session(continued_id).append_message(
+            text_message(self._host.random_id(), "assistant", f"{SPLIT_PREFIX}\n\n{summary}")
         )
-        text = f"{SPLIT_PREFIX}\n\n{summary}"
-        await self.get_session(info.id).append_message(
-            text_message(self._host.random_id(), "assistant", text)
-        )
-        self._context.copy_session(session_id, info.id)
-        return info
+
+        def split() -> SessionInfo:
+            self._registry.end(session_id, "compaction", self._host.now())
+            self._context.copy_session(session_id, continued_id)
+            name = new_name or old.name
+            return self._register(name, continued_id, session_id, None, old.model, old.source)
+
+        return self._host.sql.transaction(split)
 
     async def add_compaction(
         self, session_id: str, summary: str, from_message_id: str, to_message_id: str
