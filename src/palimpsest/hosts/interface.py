@@ -92,7 +92,7 @@ class HttpRequest:
 
     method: str
     url: str
-    headers: Mapping[str, str] = field(default_factory=lambda: {})
+    headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
 
 
@@ -105,7 +105,7 @@ class HttpResponse:
     """
 
     status: int = 200
-    headers: Mapping[str, str] = field(default_factory=lambda: {})
+    headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes | str | AsyncIterator[bytes] = b""
     upgrade: Any = None
 

@@ -371,7 +371,8 @@ class LocalHost:
         """Send an outgoing request through ``urllib`` in a thread."""
 
         def send() -> _LocalFetchResponse:
-            request = urllib.request.Request(url, data=body, method=method, headers={**(headers or {})})
+            sent = dict(headers or {})
+            request = urllib.request.Request(url, data=body, method=method, headers=sent)
             try:
                 with urllib.request.urlopen(request, timeout=timeout) as response:
                     return _LocalFetchResponse(

@@ -1,0 +1,105 @@
+"""SQL on a Durable Object's database, through the raw binding."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any
+
+from pyodide.ffi import JsException, jsnull, to_js
+
+from palimpsest.errors import LimitError, SqlError, TransactionError, UniqueViolationError
+from palimpsest.hosts.interface import MAX_VALUE_BYTES, SqlValue, T
+from palimpsest.hosts.limits import check_statement, check_value
+
+_WRITES_ONLY = re.compile(r"\s*(insert|update|delete|create|drop|alter|replace)\b", re.IGNORECASE)
+_RETURNING = re.compile(r"\breturning\b", re.IGNORECASE)
+
+
+class WorkersSql:
+    """SQL on the Durable Object's own database."""
+
+    def __init__(self, storage: Any) -> None:
+        self._storage = storage
+        self._sql = storage.sql
+        self.rows_read = 0
+        self.rows_written = 0
+        self.counting = False
+        """Whether to keep the two counters; reading them costs about as much as a statement."""
+
+    def execute(self, sql: str, *bindings: SqlValue) -> list[list[SqlValue]]:
+        """See :meth:`palimpsest.hosts.interface.Sql.execute`."""
+        check_statement(sql, len(bindings))
+        values = [_bindable(value) for value in bindings]
+        try:
+            cursor = self._sql.exec(sql, *values)
+            rows = _read_rows(cursor) if _may_return_rows(sql) else []
+        except JsException as error:
+            raise _sql_error(error) from None
+        if self.counting:
+            self.rows_read += cursor.rowsRead
+            self.rows_written += cursor.rowsWritten
+        return rows
+
+    def transaction(self, body: Callable[[], T]) -> T:
+        """See :meth:`palimpsest.hosts.interface.Sql.transaction`."""
+        if inspect.iscoroutinefunction(body):
+            raise TransactionError("a transaction's body must not be async")
+        results: list[T] = []
+
+        def run() -> None:
+            # The result stays on this side: it need not survive a trip through JavaScript.
+            result = body()
+            if inspect.isawaitable(result):
+                if inspect.iscoroutine(result):
+                    result.close()
+                raise TransactionError("a transaction's body must not return an awaitable")
+            results.append(result)
+
+        self._storage.transactionSync(run)
+        return results[0]
+
+    def database_size(self) -> int:
+        """Bytes that the database occupies."""
+        return int(self._sql.databaseSize)
+
+
+def _bindable(value: SqlValue) -> Any:
+    checked = check_value(value)
+    if isinstance(checked, bytes):
+        return to_js(checked)
+    if isinstance(checked, int):
+        # Binds as REAL anyway; a large ``int`` might cross as a BigInt, which SQL refuses.
+        return float(checked)
+    return checked
+
+
+def _may_return_rows(sql: str) -> bool:
+    """Whether a cursor must be read to its end: an unfinished one would hold a lock.
+
+    A writing statement has run completely when ``exec`` returns, so reading it is left out.
+    """
+    if _WRITES_ONLY.match(sql) is None or _RETURNING.search(sql) is not None:
+        return True
+    return ";" in sql.rstrip().rstrip(";")
+
+
+def _read_rows(cursor: Any) -> list[list[SqlValue]]:
+    rows: list[list[Any]] = cursor.raw().toArray().to_py()
+    for row in rows:
+        for index, value in enumerate(row):
+            if value is jsnull:
+                row[index] = None
+            elif type(value) is memoryview:
+                row[index] = bytes(value)
+    return rows
+
+
+def _sql_error(error: JsException) -> Exception:
+    message = str(error.message)
+    if "UNIQUE constraint failed" in message:
+        return UniqueViolationError(message)
+    if "SQLITE_TOOBIG" in message or "too big" in message:
+        return LimitError(f"a value is at most {MAX_VALUE_BYTES} bytes: {message}")
+    return SqlError(message)

@@ -1,0 +1,39 @@
+"""Async tests without a plugin: the same hook serves CPython and the interpreter in workerd."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from typing import Any
+
+import pytest
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a coroutine test to its end, each in an event loop of its own where that is possible."""
+    function = pyfuncitem.obj
+    if not inspect.iscoroutinefunction(function):
+        return None
+    names = inspect.signature(function).parameters
+    arguments: dict[str, Any] = {
+        name: value for name, value in pyfuncitem.funcargs.items() if name in names
+    }
+    if sys.platform == "emscripten":
+        from pyodide.ffi import run_sync
+
+        run_sync(function(**arguments))
+    else:
+        import asyncio
+
+        asyncio.run(function(**arguments))
+    return True
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of this suite."""
+    parser.addoption(
+        "--no-snapshot",
+        action="store_true",
+        help="start Workers without restoring a memory snapshot",
+    )

@@ -1,0 +1,71 @@
+"""Runs behaviour tests inside workerd: which there are, and how to run one."""
+
+from __future__ import annotations
+
+import ast
+import json
+import time
+import urllib.parse
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from support.packages import ensure_test_packages, ensure_worker_packages
+from support.paths import ROOT
+from support.worker_config import (
+    WorkerDefinition,
+    WorkerModule,
+    define_worker,
+    source_modules,
+    vendored_modules,
+)
+
+BEHAVIOUR = ROOT / "tests" / "behaviour"
+INSIDE = ROOT / "tests" / "worker" / "inside"
+
+
+def behaviour_tests() -> list[str]:
+    """The node ids of all behaviour tests, read from the files' syntax trees."""
+    found: list[str] = []
+    for path in sorted(BEHAVIOUR.rglob("test_*.py")):
+        name = path.relative_to(ROOT).as_posix()
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
+                found += [
+                    f"{name}::{node.name}::{item.name}" for item in node.body if _is_test(item)
+                ]
+            elif _is_test(node):
+                found.append(f"{name}::{node.name}")
+    return found
+
+
+def _is_test(node: ast.AST) -> Any:
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return isinstance(node, functions) and node.name.startswith("test_")
+
+
+def behaviour_worker() -> WorkerDefinition:
+    """The Worker that holds the library, pytest and the behaviour tests."""
+    ensure_worker_packages()
+    tests = ROOT / "tests"
+    extra = [
+        WorkerModule("pyproject.toml", ROOT / "pyproject.toml", "data"),
+        WorkerModule("tests/conftest.py", tests / "conftest.py", "pythonModule"),
+        *source_modules(INSIDE),
+        *source_modules(BEHAVIOUR, "tests/behaviour/"),
+        *vendored_modules(ensure_test_packages()),
+    ]
+    return define_worker(
+        INSIDE / "behaviour_worker.py",
+        extra_modules=extra,
+        object_classes={"TestRoom": "TestRoom"},
+        assets=False,
+    )
+
+
+def run_inside(url: str, test: str) -> dict[str, Any]:
+    """Run one test in a new object of the Worker at ``url``: ``ok``, ``passed``, ``output``."""
+    room = f"{Path(test).name} {time.time_ns()}"
+    query = urllib.parse.urlencode({"test": test, "room": room})
+    with urllib.request.urlopen(f"{url}/?{query}", timeout=120) as response:
+        return json.loads(response.read())

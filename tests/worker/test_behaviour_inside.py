@@ -1,0 +1,26 @@
+"""Every behaviour test again, inside workerd, over a Durable Object's own storage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from support.workerd import Workerd
+from tests.worker.behaviour_rig import behaviour_tests, behaviour_worker, run_inside
+
+pytestmark = pytest.mark.workerd
+
+
+@pytest.fixture(scope="module")
+def inside(tmp_path_factory: pytest.TempPathFactory, snapshot: bool) -> Iterator[Workerd]:
+    """The Worker that holds the behaviour tests."""
+    running = Workerd(behaviour_worker(), tmp_path_factory.mktemp("inside"), snapshot=snapshot)
+    running.start()
+    yield running
+    running.kill()
+
+
+@pytest.mark.parametrize("test", behaviour_tests())
+def test_inside_workerd(inside: Workerd, test: str) -> None:
+    outcome = run_inside(inside.url, test)
+    assert outcome["ok"], outcome["output"]
