@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from palimpsest.messages import dump_json, is_tool_part
 
@@ -71,3 +71,110 @@ def _value_tokens(value: Any) -> int:
         return estimate_string_tokens(dump_json(value))
     except (TypeError, ValueError):
         return estimate_string_tokens(str(value))
+
+
+def count_string_tokens(text: str) -> int:
+    """Tokens in a text by the default counter, see the module."""
+    return estimate_string_tokens(text)
+
+
+def count_part_tokens(part: Mapping[str, Any]) -> int:
+    """Tokens that one part of a message adds to a request, by the default counter."""
+    return _part_tokens(part)
+
+
+def count_message_tokens(message: Mapping[str, Any]) -> int:
+    """Tokens that one message adds to a request, by the default counter."""
+    return TOKENS_PER_MESSAGE + sum(count_part_tokens(part) for part in message.get("parts", ()))
+
+
+def count_tools_tokens(tools: Iterable[Any]) -> int:
+    """Tokens that the declarations of tools add to a request.
+
+    :param tools: objects with ``name``, ``description`` and ``parameters`` (a JSON Schema).
+    """
+    return sum(
+        TOKENS_PER_MESSAGE
+        + count_string_tokens(tool.name)
+        + count_string_tokens(tool.description)
+        + count_string_tokens(dump_json(tool.parameters))
+        for tool in tools
+    )
+
+
+class Calibration:
+    """How far the default counter is off for one model, learned from reported usage.
+
+    Serializable with :meth:`to_json`; one per model name.
+    """
+
+    LOWEST = 0.5
+    HIGHEST = 2.0
+    _FIRST_WEIGHT = 2
+
+    def __init__(self, ratio: float = 1.0, samples: int = 0) -> None:
+        self._ratio = min(max(ratio, self.LOWEST), self.HIGHEST)
+        self._samples = max(samples, 0)
+
+    @property
+    def ratio(self) -> float:
+        """Reported tokens for each estimated one, within bounds; 1 before anything is known."""
+        return self._ratio
+
+    @property
+    def samples(self) -> int:
+        """Reports learned from."""
+        return self._samples
+
+    def observe(self, estimated: int, reported: int | None) -> None:
+        """Learn from one request: the estimate and what the provider then reported.
+
+        A report of zero or none, which some providers send, teaches nothing.
+        """
+        if not reported or reported < 0 or estimated <= 0:
+            return
+        seen = min(max(reported / estimated, self.LOWEST), self.HIGHEST)
+        weight = 1 / min(self._samples + self._FIRST_WEIGHT, 8)
+        self._ratio += (seen - self._ratio) * weight
+        self._samples += 1
+
+    def to_json(self) -> dict[str, Any]:
+        """The calibration as JSON."""
+        return {"ratio": self._ratio, "samples": self._samples}
+
+    @classmethod
+    def from_json(cls, value: object) -> Calibration:
+        """What :meth:`to_json` gave; anything else makes a fresh calibration."""
+        if not isinstance(value, Mapping):
+            return cls()
+        fields = cast("Mapping[str, Any]", value)
+        ratio, samples = fields.get("ratio"), fields.get("samples")
+        if not isinstance(ratio, int | float) or not isinstance(samples, int):
+            return cls()
+        return cls(float(ratio), samples)
+
+
+class TokenCounter:
+    """The default counter with what was learned about one model."""
+
+    def __init__(self, calibration: Calibration | None = None) -> None:
+        self.calibration = calibration or Calibration()
+
+    def scale(self, tokens: int) -> int:
+        """An estimate of the default counter, scaled by the learned ratio."""
+        return math.ceil(tokens * self.calibration.ratio)
+
+    def upper(self, tokens: int) -> int:
+        """The same with a margin: what a request will hardly exceed."""
+        margin = 0.15 if self.calibration.samples < 3 else 0.05
+        return math.ceil(tokens * self.calibration.ratio * (1 + margin))
+
+    def count(
+        self,
+        messages: Iterable[Mapping[str, Any]],
+        system: str = "",
+        tools: Iterable[Any] = (),
+    ) -> int:
+        """Tokens of a whole request, scaled by the learned ratio."""
+        tokens = sum(count_message_tokens(message) for message in messages)
+        return self.scale(tokens + count_string_tokens(system) + count_tools_tokens(tools))
