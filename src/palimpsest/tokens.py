@@ -44,7 +44,8 @@ def estimate_message_tokens(messages: Mapping[str, Any] | Iterable[Mapping[str, 
     output as JSON, other parts by their ``text`` or ``result`` where they have one.
     """
     if isinstance(messages, Mapping):
-        return TOKENS_PER_MESSAGE + sum(_part_tokens(part) for part in messages.get("parts", ()))
+        message = cast("Mapping[str, Any]", messages)
+        return TOKENS_PER_MESSAGE + sum(_part_tokens(part) for part in message.get("parts", ()))
     return sum(estimate_message_tokens(message) for message in messages)
 
 

@@ -43,7 +43,7 @@ class ReasoningEnd:
     provider: ``{"anthropic": {"signature": "..."}}``.
     """
 
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=lambda: dict[str, Any]())
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class ModelRequest:
 
     messages: Sequence[Message]
     system: str = ""
-    tools: Mapping[str, Tool] = field(default_factory=dict)
+    tools: Mapping[str, Tool] = field(default_factory=lambda: dict[str, Tool]())
     tool_choice: ToolChoice = "auto"
     max_output_tokens: int | None = None
     temperature: float | None = None

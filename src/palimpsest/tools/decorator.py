@@ -105,7 +105,11 @@ def make_tools(
 
     :raises ToolDefinitionError: one cannot be a tool, or two have the same name.
     """
-    listed = _values(sources) if isinstance(sources, Mapping) else sources
+    listed = (
+        cast("Mapping[str, Tool | Callable[..., Any]]", sources).values()
+        if isinstance(sources, Mapping)
+        else sources
+    )
     found: ToolSet = {}
     for made in map(as_tool, listed):
         if made.name in found:
@@ -129,12 +133,6 @@ def tools_of(owner: object) -> ToolSet:
                 # A subclass that overrides a tool without marking it takes the tool away.
                 names.pop(attribute, None)
     return make_tools([getattr(owner, attribute) for attribute in names])
-
-
-def _values(
-    sources: Mapping[str, Tool | Callable[..., Any]],
-) -> Iterable[Tool | Callable[..., Any]]:
-    return sources.values()
 
 
 def _executor(source: Callable[..., Any], signature: Signature) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,7 +75,7 @@ async def run_call(call: PendingCall) -> CallResult:
         return CallResult(identifier, error=_error_text(error))
 
 
-async def run_calls(calls: Sequence[PendingCall]) -> AsyncIterator[CallResult]:
+async def run_calls(calls: Sequence[PendingCall]) -> AsyncGenerator[CallResult, None]:
     """Run calls side by side and yield each result when it is there.
 
     Leaving the iterator early, or an abort, cancels the calls that still run and waits for them.

@@ -96,18 +96,15 @@ def read_signature(function: Callable[..., Any]) -> Signature:
             ),
         )
     try:
-        model = cast(
-            "type[pydantic.BaseModel]",
-            pydantic.create_model(
-                f"{name}_arguments",
-                __config__=pydantic.ConfigDict(extra="forbid", arbitrary_types_allowed=False),
-                **definitions,
-            ),
+        model = pydantic.create_model(
+            f"{name}_arguments",
+            __config__=pydantic.ConfigDict(extra="forbid"),
+            **definitions,
         )
         schema = model.model_json_schema(by_alias=True)
-        result: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(Any)
     except pydantic.errors.PydanticUserError as error:
         raise ToolDefinitionError(f"tool {name!r}: {error}") from error
+    result: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(Any)
     return Signature(description, _plain_schema(schema), context_parameter, model, fields, result)
 
 
@@ -139,8 +136,9 @@ def _read_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
     current: str | None = None
     for line in text.splitlines():
         if match := _PARAM_LINE.match(line.strip()):
-            current = match.group(1)
-            described[current] = match.group(2)
+            name, start = match.groups()
+            described[name] = start
+            current = name
         elif current and line.startswith((" ", "\t")) and line.strip():
             described[current] += " " + line.strip()
         else:
