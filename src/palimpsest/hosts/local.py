@@ -14,10 +14,8 @@ import re
 import sqlite3
 import sys
 import time
-import urllib.error
-import urllib.request
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -41,6 +39,7 @@ from palimpsest.hosts.limits import (
     check_value,
     dump_attachment,
 )
+from palimpsest.hosts.local_http import send_request
 
 _CONTROL = re.compile(r"\s*(begin|commit|end|rollback|savepoint|release|attach|vacuum)\b", re.I)
 
@@ -58,11 +57,14 @@ class LocalSql:
         self._connection.setlimit(sqlite3.SQLITE_LIMIT_COMPOUND_SELECT, 5)
         self._connection.setlimit(sqlite3.SQLITE_LIMIT_EXPR_DEPTH, 100)
         self._depth = 0
+        self._gone = False
         self.rows_read = 0
         self.rows_written = 0
 
     def execute(self, sql: str, *bindings: SqlValue) -> list[list[SqlValue]]:
         """See :meth:`palimpsest.hosts.interface.Sql.execute`."""
+        if self._gone:
+            raise SqlError("this instance was dropped: another one owns the database now")
         if _CONTROL.match(sql):
             raise SqlError("use sql.transaction(): the platform refuses transaction statements")
         check_statement(sql, len(bindings))
@@ -133,6 +135,13 @@ class LocalSql:
             with suppress(sqlite3.OperationalError):  # shadow tables went with their virtual one
                 self._connection.execute(f'drop table if exists "{name}"')
         self._connection.execute("pragma foreign_keys = on")
+
+    def handed_over(self) -> LocalSql:
+        """The same database for the next instance; this one can no longer reach it."""
+        successor = LocalSql.__new__(LocalSql)
+        successor.__dict__.update(self.__dict__)
+        self._gone = True
+        return successor
 
     def close(self) -> None:
         """Close the database file."""
@@ -207,6 +216,10 @@ class LocalSocket:
             self.closed = (code, reason)
             self._host.forget_socket(self)
 
+    def move_to(self, host: LocalHost) -> None:
+        """Belong to the next instance, as a hibernating socket does."""
+        self._host = host
+
     def get_attachment(self) -> Any:
         """See :meth:`palimpsest.hosts.interface.Socket.get_attachment`."""
         return None if self._attachment is None else json.loads(self._attachment)
@@ -214,20 +227,6 @@ class LocalSocket:
     def set_attachment(self, value: Any) -> None:
         """See :meth:`palimpsest.hosts.interface.Socket.set_attachment`."""
         self._attachment = dump_attachment(value)
-
-
-class _LocalFetchResponse:
-    def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
-        self.status = status
-        self.headers = headers
-        self._body = body
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        for start in range(0, len(self._body), 65_536):
-            yield self._body[start : start + 65_536]
-
-    async def read(self) -> bytes:
-        return self._body
 
 
 class LocalHost:
@@ -368,27 +367,8 @@ class LocalHost:
         body: bytes | None = None,
         timeout: float | None = None,
     ) -> FetchResponse:
-        """Send an outgoing request through ``urllib`` in a thread."""
-
-        def send() -> _LocalFetchResponse:
-            sent = dict(headers or {})
-            request = urllib.request.Request(url, data=body, method=method, headers=sent)
-            try:
-                with urllib.request.urlopen(request, timeout=timeout) as response:
-                    return _LocalFetchResponse(
-                        response.status, _lower(response.headers.items()), response.read()
-                    )
-            except urllib.error.HTTPError as error:
-                with error:
-                    return _LocalFetchResponse(
-                        error.code, _lower(error.headers.items()), error.read()
-                    )
-            except urllib.error.URLError as error:
-                if isinstance(error.reason, TimeoutError):
-                    raise TimeoutError(f"no answer from {url}") from error
-                raise ConnectionError(f"{url}: {error.reason}") from error
-
-        return await asyncio.to_thread(send)
+        """See :meth:`palimpsest.hosts.interface.Host.fetch`."""
+        return await send_request(method, url, headers, body, timeout)
 
     def delete_all(self) -> None:
         """Remove every table and the alarm."""
@@ -409,23 +389,25 @@ class LocalHost:
         """A new host over the same storage and sockets, as after an eviction.
 
         In-memory state (jobs, handlers, tasks) is gone; rows, alarm, sockets with their tags and
-        attachments, and the clock stay.
+        attachments, and the clock stay. The old instance's tasks are cancelled, and nothing that
+        they still try reaches the database.
         """
-        for task in self._tasks:
-            task.cancel()
+        self.stop_background()
         successor = LocalHost.__new__(LocalHost)
         successor.__dict__.update(self.__dict__)
+        successor.sql = self.sql.handed_over()
         successor.jobs = None
         successor.alarm_handler = None
         successor._tasks = set()
-        for socket in successor._sockets:
-            socket._host = successor
+        for socket in self._sockets:
+            socket.move_to(successor)
         return successor
+
+    def stop_background(self) -> None:
+        """Cancel all spawned work."""
+        for task in self._tasks:
+            task.cancel()
 
     def close(self) -> None:
         """Close the database."""
         self.sql.close()
-
-
-def _lower(items: Any) -> dict[str, str]:
-    return {str(name).lower(): str(value) for name, value in items}
