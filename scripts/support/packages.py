@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 from support.errors import SetupError
-from support.paths import PYTHON_MODULES, ROOT, TEST_MODULES
+from support.paths import PYTHON_MODULES, ROOT, TEST_MODULES, VENV
 
 REQUIREMENTS = ROOT / "scripts" / "requirements"
 
@@ -38,7 +37,7 @@ def _install(requirements: Path, target: Path) -> None:
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
         return
     shutil.rmtree(target, ignore_errors=True)
-    command = [sys.executable, "-m", "pip", "install", *_WHEEL_OPTIONS]
+    command = [str(VENV / "bin" / "python"), "-m", "pip", "install", *_WHEEL_OPTIONS]
     command += ["--target", str(target), "--requirement", str(requirements)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode != 0:

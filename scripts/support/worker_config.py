@@ -49,10 +49,10 @@ class WorkerDefinition:
     modules: list[WorkerModule]
     compatibility_date: str
     compatibility_flags: list[str]
-    object_bindings: dict[str, str] = field(default_factory=lambda: {})
+    object_bindings: dict[str, str] = field(default_factory=dict)
     """Binding name to the exported Durable Object class."""
 
-    variables: dict[str, Any] = field(default_factory=lambda: {})
+    variables: dict[str, Any] = field(default_factory=dict)
     assets: Path | None = None
 
     def with_development_flag(self) -> WorkerDefinition:

@@ -20,14 +20,11 @@ from palimpsest.hosts.workers.bindings import Environment
 from palimpsest.hosts.workers.ffi import bytes_of
 from palimpsest.hosts.workers.host import WorkersHost, describe_error
 from palimpsest.hosts.workers.http import error_response, make_response, read_request
+from palimpsest.jobs import rearm_after_failed_start
 
 _HANDLERS = frozenset(
     {"fetch", "alarm", "webSocketMessage", "webSocketClose", "webSocketError", "call"}
 )
-_FAILED_ALARMS = "palimpsest_failed_alarms"
-_FIRST_RETRY_MS = 2_000
-_LONGEST_RETRY_MS = 3_600_000
-
 _RUNTIME = "_runtime"
 
 ActorClass = Callable[[WorkersHost], Actor]
@@ -97,24 +94,17 @@ class Runtime:
         return make_response(response, self.host)
 
     async def alarm(self) -> None:
-        """Run what is due. A failure arms the alarm again, later each time.
+        """Run what is due.
 
-        The platform would drop an alarm after six failures; here an armed one stays armed.
+        A start that fails arms the alarm again: the platform would drop it after six failures.
         """
-        counter = self._context.storage.kv
         try:
             actor = await self.actor()
-            await actor.handle_alarm()
         except Exception as error:
-            self.report("alarm", error)
-            failures = int(counter.get(_FAILED_ALARMS) or 0) + 1
-            counter.put(_FAILED_ALARMS, failures)
-            if await self.host.get_alarm() is None:
-                delay = min(_FIRST_RETRY_MS * 2 ** min(failures - 1, 12), _LONGEST_RETRY_MS)
-                self.host.set_alarm(self.host.now() + delay)
+            self.report("start", error)
+            rearm_after_failed_start(self.host)
             return
-        if counter.get(_FAILED_ALARMS):
-            counter.delete(_FAILED_ALARMS)
+        await actor.handle_alarm()
 
     async def message(self, raw: Any, message: Any) -> None:
         """Take one WebSocket message."""
