@@ -1,5 +1,27 @@
 """What users need to test their own agents under plain pytest."""
 
-from palimpsest.hosts.local import LocalHost
+from palimpsest.hosts.local import LocalHost, LocalSocket
+from palimpsest.testing.agents import LocalAgent, LocalResponse
+from palimpsest.testing.assertions import (
+    assert_context,
+    assert_context_within,
+    assert_history,
+    assert_tools_answered,
+    transcript,
+)
+from palimpsest.testing.clients import FakeClient
+from palimpsest.testing.models import ScriptedModel
 
-__all__ = ["LocalHost"]
+__all__ = [
+    "FakeClient",
+    "LocalAgent",
+    "LocalHost",
+    "LocalResponse",
+    "LocalSocket",
+    "ScriptedModel",
+    "assert_context",
+    "assert_context_within",
+    "assert_history",
+    "assert_tools_answered",
+    "transcript",
+]

@@ -1,0 +1,114 @@
+"""The testing kit, used as an agent's author would."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from palimpsest.actor.agent import Agent
+from palimpsest.actor.callables import callable_method
+from palimpsest.errors import SqlError
+from palimpsest.hosts.interface import HttpRequest, HttpResponse
+from palimpsest.models.interface import ModelRequest, TextDelta, ToolCall, generate_text
+from palimpsest.testing import LocalAgent, LocalHost, ScriptedModel
+
+MakeAgent = Callable[..., LocalAgent[Any]]
+
+
+class Counter(Agent):
+    initial_state = 0
+
+    def on_start(self) -> None:
+        self.starts = 1
+
+    @callable_method
+    def add(self, amount: int) -> int:
+        self.set_state(self.state + amount)
+        return self.state
+
+    def on_request(self, request: HttpRequest) -> HttpResponse:
+        return HttpResponse(200, {"content-type": "text/plain"}, request.body[::-1])
+
+    async def count_slowly(self) -> None:
+        await asyncio.sleep(60)
+        self.set_state(-1)
+
+
+async def test_agent_answers_requests_and_connections(local_agent: MakeAgent) -> None:
+    async with local_agent(Counter) as local:
+        answer = await local.request("POST", "anything", body="abc")
+        assert (answer.status, answer.text) == (200, "cba")
+        client = await local.connect("_pk=one")
+        assert (await client.receive("cf_agent_identity"))["name"] == "test"
+        await client.send({"type": "rpc", "id": "1", "method": "add", "args": [2]})
+        assert (await client.receive("rpc"))["result"] == 2
+        states = [(await client.receive("cf_agent_state"))["state"] for _ in range(2)]
+        assert states == [0, 2]
+
+
+async def test_eviction_keeps_storage_and_sockets_and_drops_memory(local_agent: MakeAgent) -> None:
+    async with local_agent(Counter) as local:
+        client = await local.connect()
+        first = local.agent
+        local.agent.add(5)
+        second = await local.evict()
+        assert second is not first
+        assert second.state == 5
+        assert client.socket.is_open
+        await client.send({"type": "rpc", "id": "1", "method": "add", "args": [1]})
+        assert (await client.receive("rpc"))["result"] == 6
+
+
+async def test_crash_stops_work_in_the_middle_and_closes_sockets(local_agent: MakeAgent) -> None:
+    async with local_agent(Counter) as local:
+        client = await local.connect()
+        old = local.agent
+        old.set_state(3)
+        task = local.host.spawn(old.count_slowly(), name="slow")
+        await asyncio.sleep(0)
+        agent = await local.crash()
+        assert task.cancelled()
+        assert agent.state == 3
+        assert not client.socket.is_open
+        with pytest.raises(SqlError, match="dropped"):
+            old.set_state(4)
+
+
+async def test_storage_survives_on_a_path(tmp_path: Any, local_agent: MakeAgent) -> None:
+    path = tmp_path / "agent.sqlite"
+    async with local_agent(Counter, path=path) as local:
+        local.agent.add(7)
+    async with local_agent(Counter, path=path) as local:
+        assert local.agent.state == 7
+
+
+async def test_clock_moves_only_by_hand(local_host: LocalHost) -> None:
+    before = local_host.now()
+    await asyncio.sleep(0.01)
+    assert local_host.now() == before
+    await local_host.advance(1.5)
+    assert local_host.now() == before + 1500
+
+
+async def test_scripted_model_plays_its_steps_and_keeps_requests(local_host: LocalHost) -> None:
+    def echo(request: ModelRequest) -> str:
+        return f"you sent {len(request.messages)} message"
+
+    model = ScriptedModel("two words", echo, ConnectionError("gone"), [TextDelta("x")])
+    assert await generate_text(model, "a") == "two words"
+    assert await generate_text(model, "b") == "you sent 1 message"
+    with pytest.raises(ConnectionError, match="gone"):
+        await generate_text(model, "c")
+    assert await generate_text(model, "d") == "x"
+    with pytest.raises(AssertionError, match="request 5 has no step"):
+        await generate_text(model, "e")
+    assert len(model.requests) == 5
+
+
+async def test_scripted_tool_call_ends_with_its_reason(local_host: LocalHost) -> None:
+    model = ScriptedModel([ToolCall("c1", "look", {"at": "it"})])
+    events = [event async for event in model.stream(ModelRequest([]))]
+    assert getattr(events[-1], "reason", None) == "tool-calls"
