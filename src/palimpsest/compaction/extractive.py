@@ -1,0 +1,427 @@
+"""A summary without a model: the sentences that carry facts, in the documented sections.
+
+Deterministic, and good enough to stand in when a model cannot be reached. Statements are kept
+word for word, because names, paths, numbers and decisions are what a conversation is asked for
+later. Each sentence is scored by what it holds; the best ones within the budget are kept, in the
+order in which they were said. An earlier summary's statements compete with the new ones.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from palimpsest.compaction.delimiters import PREVIOUS_SUMMARY_TAG, TRANSCRIPT_TAG, unframe
+from palimpsest.compaction.prompts import HANDOFF_SECTIONS, SUMMARY_SECTIONS, SummarySection
+from palimpsest.compaction.render import clip, render_part, render_value
+from palimpsest.compaction.tool_pairs import has_result
+from palimpsest.messages import is_tool_part, tool_name
+from palimpsest.tokens import estimate_message_tokens, estimate_string_tokens
+
+Kind = Literal["topic", "decision", "preference", "fact", "outcome", "open"]
+
+DEFAULT_SUMMARY_SHARE = 0.2
+"""The budget as a share of the source where none is given."""
+
+MIN_SUMMARY_TOKENS = 100
+"""The smallest budget, in tokens."""
+
+_MAX_UNIT_CHARS = 400
+_TOPIC_SHARE = 0.08
+_OPEN_SHARE = 0.15
+_CARRIED_BONUS = 1.5
+_MAX_INPUT_CHARS = 120
+_MAX_OUTPUT_CHARS = 200
+
+_SENTENCE_END = re.compile(r"(?<=[.!?…])[\"')\]]*\s+(?=\S)|(?<=[。！？])|\n+")
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_HAS_DIGIT = re.compile(r"\S*\d\S*")
+_IDENTIFIER = re.compile(
+    r"https?://\S+|\b[\w.+-]+@[\w-]+\.\w+|(?:[\w.-]*/){1,}[\w.-]+|\b\w+_\w+\b|\b[a-z]+[A-Z]\w*\b"
+    r"|\b[A-Z]{2,}[A-Z0-9]*\b|\b\w+(?:-\w+)*-\d[\w-]*\b|\b\w+\.(?:py|ts|js|md|json|toml|csv|txt)\b"
+    r"|`[^`]+`|--[a-z][\w-]+"
+)
+_QUOTED = re.compile(r"[\"“«「『][^\"”»」』]{2,80}[\"”»」』]")
+_NAME = re.compile(r"(?<=[\w,;:'’] )(?!I\b|I['’])[A-Z][\w'’-]+")
+_TIME_WORD = re.compile(
+    r"\b(?:january|february|march|april|june|july|august|september|october|november|december"
+    r"|monday|tuesday|wednesday|thursday|friday|saturday|sunday"
+    r"|yesterday|tomorrow|tonight|deadline|birthday|anniversary)\b",
+    re.IGNORECASE,
+)
+_DECISION = re.compile(
+    r"\b(?:decid\w+|decision|agree[ds]?|chose|chosen|we(?:'ll| will) (?:use|go|take|keep)"
+    r"|settled on|conclu\w+|approved|rejected|because|instead of|switch(?:ed)? to|root cause"
+    r"|fixed|resolved)\b",
+    re.IGNORECASE,
+)
+_PREFERENCE = re.compile(
+    r"\b(?:prefer\w*|favou?rite|always|never|must(?:n't)?|should(?:n't)?|do not|don't want"
+    r"|allergic|hate|require[ds]?|only use|remember|important|please (?:use|keep|note))\b",
+    re.IGNORECASE,
+)
+_SELF_FACT = re.compile(
+    r"\b(?:my|our|his|her|their)\s+\w+(?:\s+\w+)?\s+(?:is|was|are|were|has|called|named)\b"
+    r"|\b(?:called|named|lives? in|born|works? (?:at|as|for)|moved to|belongs? to|located"
+    r"|costs?|password|passphrase|code|address|number|account|serial|owner)\b",
+    re.IGNORECASE,
+)
+_OPEN = re.compile(
+    r"\b(?:to-?do|need(?:s)? to|have to|has to|remind|follow[- ]up|pending|not yet|next step"
+    r"|still (?:open|missing|failing|unclear)|unresolved|unanswered|get back to|waiting for)\b",
+    re.IGNORECASE,
+)
+_BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
+_ROLE_LINE = re.compile(r"^\[([\w-]+)(?: \(continued\))?\]$")
+
+
+@dataclass(slots=True)
+class _Unit:
+    """One statement that may be kept."""
+
+    text: str
+    role: str
+    kind: Kind
+    order: int
+    carried: bool = False
+    score: float = 0.0
+    line: str = ""
+    cost: int = 0
+
+
+def extractive_summary(
+    messages: Iterable[Mapping[str, Any]],
+    budget: int | None = None,
+    previous_summary: str | None = None,
+    sections: Sequence[SummarySection] = SUMMARY_SECTIONS,
+) -> str:
+    """Summarize messages without a model; the same input always gives the same text.
+
+    :param budget: the most tokens, by the heuristic; a fifth of the source by default.
+    :param previous_summary: an earlier summary whose statements are carried on.
+    :param sections: the documented sections to fill; empty ones are left out.
+    :returns: '' when the messages hold nothing to state.
+    """
+    listed = list(messages)
+    units: list[_Unit] = []
+    failures: dict[str, _Unit] = {}
+    for message in listed:
+        _collect_message(message, units, failures)
+    units.extend(failures.values())
+    if budget is None:
+        source = estimate_message_tokens(listed) + estimate_string_tokens(previous_summary or "")
+        budget = int(source * DEFAULT_SUMMARY_SHARE)
+    succeeded = {unit.text.split(" ")[1] for unit in units if unit.kind == "outcome"}
+    return _compose(units, previous_summary, budget, sections, succeeded)
+
+
+def extract_from_texts(
+    texts: Iterable[tuple[str, str]],
+    budget: int,
+    previous_summary: str | None = None,
+    sections: Sequence[SummarySection] = SUMMARY_SECTIONS,
+) -> str:
+    """:func:`extractive_summary` of (role, text) pairs."""
+    units: list[_Unit] = []
+    for role, text in texts:
+        _collect_text(text, role, units)
+    return _compose(units, previous_summary, budget, sections, set())
+
+
+class ExtractiveSummarizer:
+    """The extractive summary as a summarizer: give it where a model's is expected.
+
+    Called with a prompt of this library it summarizes the transcript inside; the engine gives it
+    the messages themselves.
+    """
+
+    def __init__(self, max_tokens: int | None = None) -> None:
+        """:param max_tokens: the most tokens of a summary, whatever the prompt aims for."""
+        if max_tokens is not None and max_tokens <= 0:
+            raise ValueError(f"ExtractiveSummarizer: max_tokens must be above 0, got {max_tokens}")
+        self.max_tokens = max_tokens
+
+    def __call__(self, prompt: str) -> str:
+        """The summary of the transcript in a prompt, or of the prompt's own text."""
+        transcript = unframe(TRANSCRIPT_TAG, prompt)
+        source = prompt if transcript is None else transcript
+        wanted = re.search(r"Aim for at most (\d+) tokens", prompt)
+        budget = int(wanted.group(1)) if wanted else estimate_string_tokens(source) // 5
+        handoff = f"## {HANDOFF_SECTIONS[0].heading}" in prompt
+        return extract_from_texts(
+            _read_transcript(source),
+            self._bounded(budget),
+            unframe(PREVIOUS_SUMMARY_TAG, prompt),
+            HANDOFF_SECTIONS if handoff else SUMMARY_SECTIONS,
+        )
+
+    def summarize_messages(
+        self,
+        messages: Iterable[Mapping[str, Any]],
+        budget: int,
+        previous_summary: str | None = None,
+        sections: Sequence[SummarySection] = SUMMARY_SECTIONS,
+    ) -> str:
+        """The summary of messages within ``budget`` tokens."""
+        return extractive_summary(messages, self._bounded(budget), previous_summary, sections)
+
+    def _bounded(self, budget: int) -> int:
+        return budget if self.max_tokens is None else min(budget, self.max_tokens)
+
+
+def _read_transcript(transcript: str) -> list[tuple[str, str]]:
+    """(role, text) pairs from a rendered transcript."""
+    pairs: list[tuple[str, str]] = []
+    role = "user"
+    lines: list[str] = []
+    for line in transcript.split("\n"):
+        found = _ROLE_LINE.match(line)
+        if found or line == "---":
+            if lines:
+                pairs.append((role, "\n".join(lines)))
+            lines = []
+            role = found.group(1) if found else role
+            continue
+        lines.append(line)
+    if lines:
+        pairs.append((role, "\n".join(lines)))
+    return pairs
+
+
+def _collect_message(
+    message: Mapping[str, Any], units: list[_Unit], failures: dict[str, _Unit]
+) -> None:
+    role = str(message.get("role", ""))
+    for part in message.get("parts", ()):
+        if is_tool_part(part):
+            _collect_tool(part, role, units, failures)
+            continue
+        text = render_part(part)
+        if text:
+            _collect_text(text, role, units)
+
+
+def _collect_tool(
+    part: Mapping[str, Any], role: str, units: list[_Unit], failures: dict[str, _Unit]
+) -> None:
+    """One line for a tool's outcome; a failure stays open until the same tool succeeds."""
+    name = tool_name(part) or "unknown"
+    given = part.get("input")
+    called = f"{name} {clip(render_value(given), _MAX_INPUT_CHARS)}" if given else name
+    called = " ".join(called.split())
+    if part.get("errorText") is not None or part.get("state") == "output-error":
+        error = clip(" ".join(str(part.get("errorText") or "").split()), _MAX_OUTPUT_CHARS)
+        unit = _Unit(f"tool {called} failed: {error}", role, "open", len(units))
+        failures.pop(name, None)
+        failures[name] = unit
+        return
+    if not has_result(part):
+        units.append(_Unit(f"tool {called}: no result yet", role, "open", len(units)))
+        return
+    output = part.get("output")
+    value = part.get("result") if output is None else output
+    result = "denied by the user" if value is None else render_value(value, _MAX_OUTPUT_CHARS)
+    text = f"tool {called}: {' '.join(result.split())}"
+    failed = failures.pop(name, None)
+    if failed is not None:
+        failed.kind = "fact"
+        units.append(failed)
+    units.append(_Unit(text, role, "outcome", len(units)))
+
+
+def _collect_text(text: str, role: str, units: list[_Unit]) -> None:
+    for raw in _SENTENCE_END.split(text):
+        sentence = " ".join(raw.split())
+        if sentence:
+            sentence = clip(_BULLET.sub("", sentence), _MAX_UNIT_CHARS)
+            units.append(_Unit(sentence, role, _kind_of(sentence), len(units)))
+
+
+def _kind_of(sentence: str) -> Kind:
+    if _OPEN.search(sentence):
+        return "open"
+    if _DECISION.search(sentence):
+        return "decision"
+    if _PREFERENCE.search(sentence):
+        return "preference"
+    return "fact"
+
+
+def _words(text: str) -> list[str]:
+    words: list[str] = []
+    for word in _WORD.findall(text.lower()):
+        if len(word) > 3 and ord(word[0]) >= 0x2E80:
+            # Scripts without spaces: pairs of characters stand for words.
+            words.extend(word[index : index + 2] for index in range(len(word) - 1))
+        elif len(word) > 2:
+            words.append(word)
+    return words
+
+
+def _score(unit: _Unit, frequency: Counter[str], total: int) -> float:
+    """How much a statement holds that a later question may ask for."""
+    text = unit.text
+    digits = len(_HAS_DIGIT.findall(text))
+    identifiers = len(_IDENTIFIER.findall(text)) + len(_QUOTED.findall(text))
+    names = len(_NAME.findall(text))
+    score = 0.0
+    score += min(digits, 3) + (2.5 if digits else 0)
+    score += min(identifiers, 3) + (2.0 if identifiers else 0)
+    score += 1.2 * min(names, 3)
+    score += 1.5 if _TIME_WORD.search(text) else 0
+    score += 2.0 if _SELF_FACT.search(text) else 0
+    score += {"decision": 2.0, "preference": 1.5, "open": 1.0, "outcome": 1.5}.get(unit.kind, 0)
+    score += 0.5 if unit.role == "user" else 0
+    words = _words(text)
+    if words:
+        rarity = sum(math.log(total / frequency[word]) for word in set(words)) / len(set(words))
+        score += rarity / max(1.0, math.log(total)) * 2.5
+    if len(words) < 3 and not digits and not identifiers:
+        score -= 3
+    if text.endswith(("?", "？")) and unit.kind != "open":
+        score -= 2
+    return score + (_CARRIED_BONUS if unit.carried else 0)
+
+
+def _carried_units(
+    previous: str | None, sections: Sequence[SummarySection], succeeded: set[str]
+) -> list[_Unit]:
+    """The statements of an earlier summary, each with the kind its heading gives it."""
+    units: list[_Unit] = []
+    kind: Kind = "fact"
+    kinds: dict[str, Kind] = {
+        section.heading.lower(): _SECTION_KINDS[section.heading] for section in sections
+    }
+    for line in (previous or "").split("\n"):
+        stripped = line.strip()
+        if not stripped or stripped == "---":
+            continue
+        if stripped.startswith("#"):
+            kind = kinds.get(stripped.strip("# ").lower(), "fact")
+            continue
+        text = _BULLET.sub("", stripped)
+        role, colon, said = text.partition(": ")
+        if not colon or role not in _ROLE_LABELS:
+            role, said = "", text
+        failed = re.match(r"tool (\S+) .*failed: ", said)
+        resolved = failed is not None and failed.group(1) in succeeded
+        own: Kind = "fact" if resolved else kind
+        if own == "fact" and not resolved:
+            own = _kind_of(said)
+        units.append(_Unit(said, role, own, len(units), carried=True))
+    return units
+
+
+_ROLE_LABELS = frozenset({"user", "assistant", "system", "tool"})
+_SECTION_KINDS: Mapping[str, Kind] = {
+    "Topic": "topic",
+    "Key Points": "fact",
+    "Current State": "outcome",
+    "Open Items": "open",
+    "Goal": "topic",
+    "Constraints & Preferences": "preference",
+    "Progress": "outcome",
+    "Key Decisions": "decision",
+    "Next Steps": "open",
+    "Critical Context": "fact",
+}
+_HEADINGS: Mapping[Kind, tuple[str, ...]] = {
+    "topic": ("Topic", "Goal"),
+    "decision": ("Key Decisions", "Key Points"),
+    "preference": ("Constraints & Preferences", "Key Points"),
+    "fact": ("Critical Context", "Key Points"),
+    "outcome": ("Progress", "Current State"),
+    "open": ("Next Steps", "Open Items"),
+}
+
+
+def _compose(
+    units: list[_Unit],
+    previous: str | None,
+    budget: int,
+    sections: Sequence[SummarySection],
+    succeeded: set[str],
+) -> str:
+    budget = max(MIN_SUMMARY_TOKENS, budget)
+    carried = _carried_units(previous, sections, succeeded)
+    statements = [unit for unit in carried if unit.kind != "topic"] + units
+    topic = [unit for unit in carried if unit.kind == "topic"][:2] or _topic(units)
+    statements = _without_repeats(statements, {unit.text for unit in topic})
+    frequency: Counter[str] = Counter()
+    for unit in statements:
+        frequency.update(set(_words(unit.text)))
+    for position, unit in enumerate(statements):
+        unit.order = position
+        unit.score = _score(unit, frequency, max(2, len(statements)))
+    for unit in [*topic, *statements]:
+        # Whitespace between lines is counted with each, headings once below.
+        unit.line = f"- {unit.role}: {unit.text}" if unit.role in _ROLE_LABELS else f"- {unit.text}"
+        unit.cost = estimate_string_tokens(unit.line + "\n")
+    headings = sum(estimate_string_tokens(f"## {section.heading}\n\n") for section in sections)
+    chosen = _choose(statements, topic, budget - headings)
+    return _layout(chosen, sections)
+
+
+def _topic(units: list[_Unit]) -> list[_Unit]:
+    """The first thing a person said that is more than a greeting."""
+    for unit in units:
+        if unit.role == "user" and len(_words(unit.text)) >= 4:
+            return [_Unit(clip(unit.text, 200), unit.role, "topic", -1)]
+    return []
+
+
+def _without_repeats(units: list[_Unit], taken: set[str]) -> list[_Unit]:
+    seen = {text.casefold() for text in taken}
+    kept: list[_Unit] = []
+    # The newest wording of a repeated statement is the one that stays.
+    for unit in reversed(units):
+        key = unit.text.casefold()
+        if key not in seen:
+            seen.add(key)
+            kept.append(unit)
+    kept.reverse()
+    return kept
+
+
+def _choose(statements: list[_Unit], topic: list[_Unit], budget: int) -> list[_Unit]:
+    """The best statements for their length within the budget; open items have a share of it."""
+    chosen: list[_Unit] = []
+    left = budget
+    for unit in topic:
+        if unit.cost <= max(40, budget * _TOPIC_SHARE):
+            chosen.append(unit)
+            left -= unit.cost
+    open_left = budget * _OPEN_SHARE
+    for unit in reversed([unit for unit in statements if unit.kind == "open"]):
+        if unit.cost <= min(open_left, left):
+            chosen.append(unit)
+            open_left -= unit.cost
+            left -= unit.cost
+    taken = {id(unit) for unit in chosen}
+    ranked = sorted(
+        (unit for unit in statements if id(unit) not in taken),
+        key=lambda unit: (-unit.score / math.sqrt(unit.cost + 6), unit.order),
+    )
+    for unit in ranked:
+        if unit.score > 0 and unit.cost <= left:
+            chosen.append(unit)
+            left -= unit.cost
+    return chosen
+
+
+def _layout(chosen: list[_Unit], sections: Sequence[SummarySection]) -> str:
+    names = {section.heading for section in sections}
+    lines: dict[str, list[str]] = {}
+    for unit in sorted(chosen, key=lambda unit: unit.order):
+        options = [heading for heading in _HEADINGS[unit.kind] if heading in names]
+        heading = options[0] if options else sections[0].heading
+        lines.setdefault(heading, []).append(unit.line)
+    return "\n\n".join(
+        f"## {section.heading}\n" + "\n".join(lines[section.heading])
+        for section in sections
+        if section.heading in lines
+    )
