@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -351,37 +352,29 @@ async def test_different_titles_and_contents_never_share_a_key() -> None:
 
 
 class Bucket:
-    """What an R2 binding answers, in two pages of its listing."""
+    """What the host's R2 binding offers, kept in memory."""
 
     def __init__(self) -> None:
-        self.objects: dict[str, tuple[str, dict[str, str]]] = {}
+        self.objects: dict[str, tuple[bytes, dict[str, str]]] = {}
 
-    async def list(self, options: dict[str, Any]) -> dict[str, Any]:
-        keys = sorted(key for key in self.objects if key.startswith(options["prefix"]))
-        start = int(options.get("cursor", 0))
-        page = keys[start : start + 1]
-        return {
-            "objects": [{"key": key, "customMetadata": self.objects[key][1]} for key in page],
-            "truncated": start + 1 < len(keys),
-            "cursor": str(start + 1),
-        }
+    async def get(self, key: str) -> bytes | None:
+        return self.objects[key][0] if key in self.objects else None
 
-    async def get(self, key: str) -> Any:
-        if key not in self.objects:
-            return None
-        text = self.objects[key][0]
+    async def put(
+        self, key: str, content: bytes | str, *, metadata: Mapping[str, str] | None = None
+    ) -> None:
+        data = content.encode() if isinstance(content, str) else content
+        self.objects[key] = (data, dict(metadata or {}))
 
-        class Body:
-            async def text(self) -> str:
-                return text
-
-        return Body()
-
-    async def put(self, key: str, content: str, options: dict[str, Any]) -> None:
-        self.objects[key] = (content, options.get("customMetadata", {}))
+    async def list(self, prefix: str = "") -> list[dict[str, Any]]:
+        return [
+            {"key": key, "metadata": self.objects[key][1]}
+            for key in sorted(self.objects)
+            if key.startswith(prefix)
+        ]
 
 
-async def test_r2_skills_are_listed_over_pages_and_limited_to_allowed_keys() -> None:
+async def test_r2_skills_are_listed_and_limited_to_allowed_keys() -> None:
     bucket = Bucket()
     writer = R2SkillProvider(bucket, prefix="skills/")
     await writer.set("pdf", "Read it.", "PDF files")

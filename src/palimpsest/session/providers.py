@@ -9,7 +9,7 @@ session, so that no two sessions share its rows.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 from palimpsest.hosts.interface import host_of
@@ -215,15 +215,35 @@ class AgentSearchProvider:
         return ContextStore.open(host_of(self._owner).sql)
 
 
+class Bucket(Protocol):
+    """What an R2 binding of the host offers."""
+
+    async def get(self, key: str) -> bytes | None:
+        """An object's content, or None."""
+        ...
+
+    async def put(
+        self, key: str, content: bytes | str, *, metadata: Mapping[str, str] | None = None
+    ) -> None:
+        """Store an object."""
+        ...
+
+    async def list(self, prefix: str = "") -> list[dict[str, Any]]:
+        """Objects under a prefix: ``key`` and ``metadata`` of each."""
+        ...
+
+
 class R2SkillProvider:
     """Skills kept as objects in an R2 bucket, one object a skill.
 
-    :param bucket: the R2 binding.
+    :param bucket: the R2 binding, ``host.environment["NAME"]``.
     :param prefix: only objects below it are skills; keys are relative to it.
     :param keys: the skills that may be listed, loaded and written; empty or None allows all.
     """
 
-    def __init__(self, bucket: Any, *, prefix: str = "", keys: list[str] | None = None) -> None:
+    def __init__(
+        self, bucket: Bucket, *, prefix: str = "", keys: Iterable[str] | None = None
+    ) -> None:
         self._bucket = bucket
         self._prefix = prefix
         self._keys = frozenset(keys or ())
@@ -231,27 +251,19 @@ class R2SkillProvider:
     async def get(self) -> str | None:
         """One line a skill, ``- key: description``, or None where there are none."""
         lines: list[str] = []
-        cursor: str | None = None
-        while True:
-            options: dict[str, Any] = {"prefix": self._prefix, "include": ["customMetadata"]}
-            if cursor:
-                options["cursor"] = cursor
-            page = await resolve(self._bucket.list(options))
-            for item in _field(page, "objects") or ():
-                key = str(_field(item, "key")).removeprefix(self._prefix)
-                if self._allowed(key):
-                    description = _field(_field(item, "customMetadata"), "description")
-                    lines.append(f"- {key}: {description}" if description else f"- {key}")
-            cursor = _field(page, "cursor") if _field(page, "truncated") else None
-            if not cursor:
-                return "\n".join(lines) or None
+        for item in await self._bucket.list(self._prefix):
+            key = str(item["key"]).removeprefix(self._prefix)
+            if self._allowed(key):
+                description = item["metadata"].get("description")
+                lines.append(f"- {key}: {description}" if description else f"- {key}")
+        return "\n".join(lines) or None
 
     async def load(self, key: str) -> str | None:
         """The text of one skill, or None where there is none or it is not allowed."""
         if not self._allowed(key):
             return None
-        item = await resolve(self._bucket.get(self._prefix + key))
-        return None if item is None else str(await resolve(item.text()))
+        content = await self._bucket.get(self._prefix + key)
+        return None if content is None else content.decode(errors="replace")
 
     async def set(self, key: str, content: str, description: str | None = None) -> None:
         """Write one skill.
@@ -260,20 +272,11 @@ class R2SkillProvider:
         """
         if not self._allowed(key):
             raise PermissionError(f"skill {key!r} is not among the allowed keys")
-        options = {"customMetadata": {"description": description}} if description else {}
-        await resolve(self._bucket.put(self._prefix + key, content, options))
+        metadata = {"description": description} if description else None
+        await self._bucket.put(self._prefix + key, content, metadata=metadata)
 
     def _allowed(self, key: str) -> bool:
         return not self._keys or key in self._keys
-
-
-def _field(value: Any, name: str) -> Any:
-    """A field of what a binding returned: an object's attribute or a mapping's item."""
-    if value is None:
-        return None
-    if isinstance(value, dict):
-        return cast("dict[str, Any]", value).get(name)
-    return getattr(value, name, None)
 
 
 def as_provider(provider: Any, session_id: str) -> Any:
