@@ -166,3 +166,7 @@ class UnauthenticatedError(PalimpsestError, PermissionError):
 
 class ForbiddenError(PalimpsestError, PermissionError):
     """A valid token, or a page's origin, does not reach this agent: 403, or closing with 4403."""
+
+
+class InvalidImportError(PalimpsestError, ValueError):
+    """What was given to import cannot be read; the text names the line or message."""
