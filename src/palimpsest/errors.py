@@ -61,6 +61,18 @@ class CompactionError(PalimpsestError):
     """A compaction could not be carried out; the history is unchanged."""
 
 
+class CompactionRangeError(CompactionError, ValueError):
+    """An overlay's ends are unknown, reversed or on different branches, or its text is blank."""
+
+
+class CompactionOptionError(CompactionError, ValueError):
+    """A threshold, budget or function given for compaction cannot be used; the text says why."""
+
+
+class SummaryRefusedError(CompactionError):
+    """A summarizer's answer was not usable as a summary; the text says why."""
+
+
 class ModelError(PalimpsestError):
     """A model's answer failed; subclasses tell the reasons apart.
 
@@ -170,3 +182,7 @@ class ForbiddenError(PalimpsestError, PermissionError):
 
 class InvalidImportError(PalimpsestError, ValueError):
     """What was given to import cannot be read; the text names the line or message."""
+
+
+class BusyError(PalimpsestError):
+    """Something that only one may do at a time is being done, and the caller would not wait."""

@@ -10,15 +10,17 @@ stay visible; nothing loops for ever, and no alarm is armed while nothing is due
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
+from zlib import crc32
 
 from palimpsest.errors import JobError
 from palimpsest.hosts.interface import Host, host_of
-from palimpsest.store.jobs import MAX_JOB_ID_LENGTH, Job, JobStore
+from palimpsest.store.jobs import MAX_JOB_ID_LENGTH, Job, JobStore, has_job_tables
 
-__all__ = ["Job", "JobHandler", "Jobs", "Postpone", "Repeat"]
+__all__ = ["GiveUp", "Job", "JobHandler", "Jobs", "Postpone", "rearm_after_failed_start"]
 
 DEFAULT_MAX_ATTEMPTS = 3
 DEFAULT_BASE_DELAY_MS = 2_000
@@ -32,30 +34,46 @@ MAX_INTERRUPTIONS = 5
 MAX_DEAD_LETTERS = 1_000
 """How many dead letters are kept; the oldest go first."""
 
+MAX_DONE_MARKS = 10_000
+"""How many marks of finished one-time jobs are kept; the oldest go first."""
+
 WATCHDOG_MS = 30_000
-"""While jobs run or a lease is held, the alarm is armed this far ahead, in ms."""
+"""While jobs run or a lease is held, the alarm is armed at most this far ahead, in ms."""
 
 RUN_BUDGET_MS = 600_000
-"""After this time one alarm begins no further job and leaves the rest to the next alarm."""
+"""After this time one alarm waits no longer; what still runs is watched by the next alarm."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
 class Postpone:
-    """Returned by a handler: run this same job again at ``at`` (ms), with ``payload`` if given.
+    """Returned by a handler: run this same job again at ``at`` (ms since 1970).
 
     The attempts are counted anew: it is a planned repetition, not a failure.
     """
 
-    __slots__ = ("at", "payload", "payload_given")
-
-    def __init__(self, at: int, *, payload: Any = ...) -> None:
-        self.at = at
-        self.payload_given = payload is not ...
-        self.payload = None if payload is ... else payload
+    at: int
+    payload: Any = dataclasses.field(default_factory=lambda: _SAME)
+    """The payload from then on; left out, it stays."""
 
 
-Repeat = Postpone
-JobHandler = Callable[[Job], Awaitable["Postpone | None"]]
-FailureHandler = Callable[[Job, str], "Postpone | None"]
+_SAME = object()
+
+
+class GiveUp(JobError):
+    """Raised by a handler: further attempts are pointless, make it a dead letter at once."""
+
+
+JobHandler = Callable[[Job], Awaitable[Postpone | None]]
+DeadHook = Callable[[Job, str, bool], Postpone | None]
+"""Given the job, the error's text and whether a handler raised :class:`GiveUp`."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Kind:
+    handler: JobHandler
+    on_dead: DeadHook | None
+    detached: bool
+    keep_mark: Callable[[Job], bool] | None
 
 
 class Jobs:
@@ -64,17 +82,22 @@ class Jobs:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._store = JobStore(host.sql)
-        self._handlers: dict[str, JobHandler] = {}
-        self._on_dead: dict[str, FailureHandler] = {}
-        self._running: dict[str, asyncio.Task[None]] = {}
-        self._busy_lanes: dict[str, str] = {}
+        self._kinds: dict[str, _Kind] = {}
+        self._lanes: dict[str, asyncio.Task[None]] = {}
+        self._current: dict[str, asyncio.Task[Any]] = {}
+        self._attached: set[str] = set()
         self._wake = asyncio.Event()
         self._in_run = False
         self._leases = 0
         self._armed: int | None = None
+        """What the alarm is armed for: 0 for nothing, None while that is not known."""
         self._recovered = False
+        self.shared: dict[str, Any] = {}
+        """Helpers of which an object has one, by name: module globals are shared by objects."""
         self.completed = 0
+        """Runs that succeeded since the instance woke."""
         self.failed = 0
+        """Runs that failed since the instance woke."""
 
     @classmethod
     def of(cls, owner: Any) -> Jobs:
@@ -89,18 +112,22 @@ class Jobs:
     # --- kinds ---------------------------------------------------------------------------------
 
     def register(
-        self, kind: str, handler: JobHandler, *, on_dead: FailureHandler | None = None
+        self,
+        kind: str,
+        handler: JobHandler,
+        *,
+        on_dead: DeadHook | None = None,
+        detached: bool = False,
+        keep_mark: Callable[[Job], bool] | None = None,
     ) -> None:
         """Give the handler for a kind; registering again replaces it.
 
-        :param on_dead: told (job, error text) when a job would become a dead letter; may return a
-            :class:`Postpone` to keep the job going, after which a copy is kept as dead letter.
+        :param on_dead: called when a job would become a dead letter. If it returns a
+            :class:`Postpone` the job goes on, and a copy is kept as the dead letter.
+        :param detached: jobs of this kind may run for long; an alarm does not wait for them.
+        :param keep_mark: whether a finished job leaves a mark (see :meth:`Jobs.status_of`).
         """
-        self._handlers[kind] = handler
-        if on_dead is None:
-            self._on_dead.pop(kind, None)
-        else:
-            self._on_dead[kind] = on_dead
+        self._kinds[kind] = _Kind(handler, on_dead, detached, keep_mark)
 
     # --- rows ----------------------------------------------------------------------------------
 
@@ -112,6 +139,7 @@ class Jobs:
         at_ms: int,
         payload: Any = None,
         lane: str | None = None,
+        fifo: bool = False,
         max_attempts: int = DEFAULT_MAX_ATTEMPTS,
         base_delay_ms: int = DEFAULT_BASE_DELAY_MS,
         max_delay_ms: int = DEFAULT_MAX_DELAY_MS,
@@ -122,7 +150,9 @@ class Jobs:
         A job that is running may put its own id again: the new row stands when it ends.
 
         :param at_ms: when it is due, in ms since 1970; the past means at once.
-        :param lane: jobs of one lane run one at a time, in order; the default is the kind.
+        :param lane: jobs of one lane run one at a time, in order of ``at_ms`` and then of arrival;
+            the default is the kind.
+        :param fifo: keep strictly to the order of arrival: a failed job's later neighbours wait.
         :param max_attempts: runs before it becomes a dead letter.
         :param base_delay_ms: wait after the first failure, doubled after each further one.
         :param max_delay_ms: the longest wait between attempts.
@@ -140,25 +170,37 @@ class Jobs:
                 f"timeout_ms >= 1; got {max_attempts}, {base_delay_ms}, {max_delay_ms}, "
                 f"{timeout_ms}"
             )
-        now = self._host.now()
+        at = max(int(at_ms), 1)
         self._store.put(
-            id=id,
-            kind=kind,
-            lane=lane or kind,
-            at=max(int(at_ms), 1),
-            payload=payload,
-            max_attempts=max_attempts,
-            base_delay_ms=base_delay_ms,
-            max_delay_ms=max_delay_ms,
-            timeout_ms=timeout_ms,
-            created_at=now,
+            Job(
+                id=id,
+                kind=kind,
+                lane=lane or kind,
+                at=at,
+                fifo=fifo,
+                payload=payload,
+                status="pending",
+                attempts=0,
+                interruptions=0,
+                max_attempts=max_attempts,
+                base_delay_ms=base_delay_ms,
+                max_delay_ms=max_delay_ms,
+                timeout_ms=timeout_ms,
+                created_at=self._host.now(),
+                error=None,
+                failed_at=None,
+            )
         )
-        self._arm_by(max(int(at_ms), 1))
+        self._arm_by(at)
         self._wake.set()
 
     def get(self, identifier: str) -> Job | None:
-        """The job with this id, pending, running or dead."""
+        """The job with this id, of any status."""
         return self._store.get(identifier)
+
+    def status_of(self, identifier: str) -> str | None:
+        """``pending``, ``running``, ``dead`` or ``done``; None if there is no such job."""
+        return self._store.status_of(identifier)
 
     def cancel(self, identifier: str) -> bool:
         """Remove a job; whether there was one. One that runs already is not stopped."""
@@ -167,11 +209,23 @@ class Jobs:
             self.arm()
         return removed
 
+    def stop(self, identifier: str) -> bool:
+        """Remove a job and, if it runs, cancel its handler; whether there was one."""
+        task = self._current.get(identifier)
+        removed = self.cancel(identifier)
+        if task is not None:
+            task.cancel()
+        return removed or task is not None
+
     def list(
         self, *, kind: str | None = None, status: str | None = None, limit: int = 1000
     ) -> list[Job]:
         """Jobs in order of their time."""
         return self._store.list(kind=kind, status=status, limit=limit)
+
+    def arrivals(self, kind: str, limit: int) -> list[Job]:
+        """The pending jobs of a kind in order of arrival."""
+        return self._store.arrivals(kind, limit)
 
     def counts(self) -> Mapping[str, int]:
         """How many jobs there are of each status."""
@@ -179,30 +233,22 @@ class Jobs:
 
     def dead_letters(self, *, limit: int = 100) -> list[Job]:
         """Jobs that were given up, newest first."""
-        return self._store.list(kind=None, status="dead", limit=limit, newest_first=True)
+        return self._store.dead(limit)
 
     def retry_dead(self, identifier: str) -> bool:
         """Run a dead letter again at once, its attempts counted anew; whether there was one."""
         job = self._store.get(identifier)
         if job is None or job.status != "dead":
             return False
-        self.put(
-            id=job.id,
-            kind=job.kind,
-            at_ms=self._host.now(),
-            payload=job.payload,
-            lane=job.lane,
-            max_attempts=job.max_attempts,
-            base_delay_ms=job.base_delay_ms,
-            max_delay_ms=job.max_delay_ms,
-            timeout_ms=job.timeout_ms,
-        )
+        at = self._host.now()
+        self._store.put(dataclasses.replace(job, at=at))
+        self._arm_by(at)
+        self._wake.set()
         return True
 
     def discard_dead(self, identifier: str) -> bool:
         """Forget a dead letter; whether there was one."""
-        job = self._store.get(identifier)
-        return job is not None and job.status == "dead" and self._store.delete(identifier)
+        return self._store.status_of(identifier) == "dead" and self._store.delete(identifier)
 
     # --- the alarm -----------------------------------------------------------------------------
 
@@ -223,30 +269,36 @@ class Jobs:
         """How many leases are held."""
         return self._leases
 
+    @property
+    def running(self) -> list[str]:
+        """The ids of the jobs that run now."""
+        return list(self._current)
+
     def next_due(self) -> int | None:
         """When the earliest pending job is due, in ms; None if there is none."""
-        heads = self._store.heads()
-        return min(at for _, at in heads) if heads else None
+        return min((at for _, at in self._store.heads()), default=None)
 
     def arm(self) -> None:
         """Arm the alarm for what is due next, or disarm it if nothing is."""
-        due = self.next_due()
-        if self._leases or self._running:
+        due = min(
+            (at for lane, at in self._store.heads() if lane not in self._lanes), default=None
+        )
+        if self._leases or self._lanes:
+            # Should the process die, this alarm wakes the object to what was cut short.
             watchdog = self._host.now() + WATCHDOG_MS
             due = watchdog if due is None else min(due, watchdog)
-        if due is None:
-            if self._armed != 0:
-                self._host.delete_alarm()
-            self._armed = 0
-        else:
+        if due is not None:
             self._host.set_alarm(due)
             self._armed = due
+        elif self._armed != 0:
+            self._host.delete_alarm()
+            self._armed = 0
 
     def _arm_by(self, at: int) -> None:
-        """Arm the alarm for ``at`` unless it is known to fire before."""
-        if not self._recovered:
+        """Arm the alarm for ``at`` unless it fires before."""
+        if self._armed is None:
             self.arm()
-        elif self._armed is None or self._armed == 0 or at < self._armed:
+        elif self._armed == 0 or at < self._armed:
             self._host.set_alarm(at)
             self._armed = at
 
@@ -255,24 +307,38 @@ class Jobs:
         if self._recovered:
             return
         self._recovered = True
-        self._store.clear_failed_starts()
-        now = self._host.now()
-        for job in self._store.running():
-            if job.id in self._running:
-                continue
+        cut_short = [job for job in self._store.running() if job.id not in self._current]
+        for job in cut_short:
             if job.interruptions + 1 >= MAX_INTERRUPTIONS:
-                self._give_up(job, f"interrupted {job.interruptions + 1} times while running")
+                self._give_up(job, f"cut short {job.interruptions + 1} times while running", True)
             else:
-                self._store.interrupt(job.id, now)
+                self._store.interrupt(job.id, self._host.now())
                 self._log("job.interrupted", job)
+        if cut_short:
+            self.arm()
+
+    async def check_alarm(self) -> None:
+        """After a wake: arm the alarm if it is lost or later than what is due."""
+        due = self.next_due()
+        if due is None:
+            return
+        armed = await self._host.get_alarm()
+        if armed is None or armed > due:
+            self._host.set_alarm(due)
+            armed = due
+        self._armed = armed
+
+    def started(self) -> None:
+        """The object has started: failed starts are forgotten."""
+        self._store.clear_failed_starts()
 
     async def run_due(self) -> None:
         """Run every job that is due, and those that become due meanwhile; then arm the alarm.
 
-        Lanes run side by side, the jobs of one lane one at a time in order of their time. A second
-        call while one runs only wakes the first. Handlers' failures never leave this method.
+        Lanes run side by side, the jobs of one lane one at a time, in order. A second call while
+        one runs only wakes the first. A handler's failure never leaves this method.
         """
-        self._armed = 0
+        self._armed = 0  # the alarm that fired is spent
         if self._in_run:
             self._wake.set()
             self.arm()
@@ -281,40 +347,41 @@ class Jobs:
         started = self._host.now()
         try:
             self.recover()
-            while True:
+            while self._host.now() - started < RUN_BUDGET_MS:
                 self._wake.clear()
-                if self._host.now() - started < RUN_BUDGET_MS:
-                    self._begin_due()
-                if not self._running:
+                self._begin_due()
+                if not self._attached:
                     break
-                await self._wait_for_change()
+                await self._wait_for_change(started + RUN_BUDGET_MS)
         finally:
             self._in_run = False
             self.arm()
 
     def _begin_due(self) -> None:
         now = self._host.now()
+        begun = False
         for lane, at in self._store.heads():
-            if at > now or lane in self._busy_lanes:
+            job = None if at > now or lane in self._lanes else self._store.head(lane)
+            if job is None:
                 continue
-            self._busy_lanes[lane] = ""
-            task = self._host.spawn(self._run_lane(lane), name=f"jobs:{lane}")
-            self._running[lane] = task
-        if self._running and (self._armed or 0) <= now:
-            # Should the process die now, this alarm finds the jobs marked as running.
-            self._host.set_alarm(now + WATCHDOG_MS)
-            self._armed = now + WATCHDOG_MS
+            kind = self._kinds.get(job.kind)
+            if kind is None or not kind.detached:
+                self._attached.add(lane)
+            self._lanes[lane] = self._host.spawn(self._run_lane(lane), name=f"jobs:{lane}")
+            begun = True
+        if begun:
+            self.arm()
 
-    async def _wait_for_change(self) -> None:
+    async def _wait_for_change(self, until: int) -> None:
         """Until a lane ends, a job is put, or the next pending job is due."""
         now = self._host.now()
-        idle = [at for lane, at in self._store.heads() if lane not in self._busy_lanes]
-        seconds = min((at - now) / 1000 for at in idle) if idle else None
+        idle = [at for lane, at in self._store.heads() if lane not in self._lanes]
+        seconds = max((min([until, *idle]) - now) / 1000, 0.005)
         waker = asyncio.ensure_future(self._wake.wait())
         try:
             await asyncio.wait(
-                [waker, *self._running.values()],
-                timeout=None if seconds is None else max(seconds, 0.01),
+                [waker, *(self._lanes[lane] for lane in self._attached)],
+                timeout=seconds,
                 return_when=asyncio.FIRST_COMPLETED,
             )
         finally:
@@ -329,96 +396,102 @@ class Jobs:
                     return
                 await self._run_one(job)
         finally:
-            self._busy_lanes.pop(lane, None)
-            self._running.pop(lane, None)
+            del self._lanes[lane]
+            self._attached.discard(lane)
             self._wake.set()
+            if not self._in_run:
+                self.arm()
 
     async def _run_one(self, job: Job) -> None:
         self._store.begin(job.id, self._host.now())
-        self._busy_lanes[job.lane] = job.id
         # Let the mark reach the disk before user code runs: a handler that kills the isolate
         # must find its attempt counted.
         await asyncio.sleep(0)
-        current = self._store.get(job.id)
-        if current is None or current.status != "running":
+        begun = self._store.get(job.id)
+        if begun is None or begun.status != "running":
             return  # cancelled or replaced in between
-        outcome: Postpone | None = None
+        task = asyncio.ensure_future(self._handle(begun))
+        self._current[job.id] = task
         try:
-            handler = self._handlers.get(job.kind)
-            if handler is None:
+            await task
+        finally:
+            self._current.pop(job.id, None)
+
+    async def _handle(self, job: Job) -> None:
+        try:
+            kind = self._kinds.get(job.kind)
+            if kind is None:
                 raise JobError(f"no handler is registered for jobs of kind {job.kind!r}")
             async with asyncio.timeout(job.timeout_ms / 1000):
-                outcome = await handler(current)
+                outcome = await kind.handler(job)
+        except GiveUp as error:
+            self.failed += 1
+            self._give_up(job, describe(error), True)
+        except asyncio.CancelledError as error:
+            if self._store.status_of(job.id) != "running":
+                return  # stop() removed it
+            if _asked_to_end():
+                raise  # the instance is going down: the next one runs the job again
+            self._failed(job, describe(error))
         except Exception as error:
-            self._failed(current, describe(error))
-            return
-        self.completed += 1
-        self._finish(current, outcome)
-
-    def _finish(self, job: Job, outcome: Postpone | None) -> None:
-        stored = self._store.get(job.id)
-        if stored is None or stored.status != "running":
-            return  # cancelled, or put anew by its own handler: that row stands
-        if outcome is None:
-            self._store.delete(job.id)
+            self._failed(job, describe(error))
         else:
+            self.completed += 1
+            self._finish(job, kind, outcome)
+
+    def _finish(self, job: Job, kind: _Kind, outcome: Postpone | None) -> None:
+        if self._store.status_of(job.id) != "running":
+            return  # cancelled, or put anew by its own handler: that row stands
+        if outcome is not None:
             self._put_again(job, outcome)
+        elif kind.keep_mark is not None and kind.keep_mark(job):
+            self._store.mark_done(job.id, self._host.now())
+            if crc32(job.id.encode()) % 100 == 0:  # counting every time would read every mark
+                self._store.prune("done", MAX_DONE_MARKS)
+        else:
+            self._store.delete(job.id)
 
     def _put_again(self, job: Job, outcome: Postpone) -> None:
-        self._store.put(
-            id=job.id,
-            kind=job.kind,
-            lane=job.lane,
-            at=max(outcome.at, 1),
-            payload=outcome.payload if outcome.payload_given else job.payload,
-            max_attempts=job.max_attempts,
-            base_delay_ms=job.base_delay_ms,
-            max_delay_ms=job.max_delay_ms,
-            timeout_ms=job.timeout_ms,
-            created_at=job.created_at,
-        )
+        payload = job.payload if outcome.payload is _SAME else outcome.payload
+        self._store.put(dataclasses.replace(job, at=max(outcome.at, 1), payload=payload))
 
     def _failed(self, job: Job, error: str) -> None:
         self.failed += 1
-        stored = self._store.get(job.id)
-        if stored is None or stored.status != "running":
+        if self._store.status_of(job.id) != "running":
             return
         if job.attempts >= job.max_attempts:
-            self._give_up(job, error)
+            self._give_up(job, error, False)
             return
         delay = min(job.base_delay_ms * 2 ** min(job.attempts - 1, 30), job.max_delay_ms)
         self._store.postpone(job.id, self._host.now() + delay, error)
-        self._log("job.failed", job, error=error, retry_in_ms=delay)
+        self._log("job.failed", job, error=error.partition(":")[0], retry_in_ms=delay)
 
-    def _give_up(self, job: Job, error: str) -> None:
+    def _give_up(self, job: Job, error: str, final: bool) -> None:
+        if self._store.status_of(job.id) != "running":
+            return
         now = self._host.now()
-        self._log("job.dead", job, error=error)
-        hook = self._on_dead.get(job.kind)
-        outcome = None if hook is None else hook(job, error)
+        self._log("job.dead", job, error=error.partition(":")[0])
+        kind = self._kinds.get(job.kind)
+        outcome = kind.on_dead(job, error, final) if kind and kind.on_dead else None
         if outcome is None:
             self._store.bury(job.id, now, error)
         else:
-            letter = f"{job.id}@{job.at}"
-            self._store.put(
-                id=letter,
-                kind=job.kind,
-                lane=job.lane,
-                at=job.at,
-                payload=job.payload,
-                max_attempts=job.max_attempts,
-                base_delay_ms=job.base_delay_ms,
-                max_delay_ms=job.max_delay_ms,
-                timeout_ms=job.timeout_ms,
-                created_at=job.created_at,
-            )
+            letter = f"{job.id[: MAX_JOB_ID_LENGTH - 20]}@{now}"
+            self._store.put(dataclasses.replace(job, id=letter))
             self._store.bury(letter, now, error)
             self._put_again(job, outcome)
-        self._store.prune_dead(MAX_DEAD_LETTERS)
+        self._store.prune("dead", MAX_DEAD_LETTERS)
 
     def _log(self, event: str, job: Job, **fields: Any) -> None:
         self._host.log(
             {"event": event, "job": job.id, "kind": job.kind, "attempt": job.attempts, **fields}
         )
+
+
+def _asked_to_end() -> bool:
+    """Whether the running task was cancelled, as against a handler that raised by itself."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def describe(error: BaseException) -> str:
@@ -428,13 +501,15 @@ def describe(error: BaseException) -> str:
     return (f"{name}: {text}" if text else name)[:500]
 
 
-def rearm_after_failed_start(host: Host) -> int:
+def rearm_after_failed_start(host: Host) -> int | None:
     """The object could not start when its alarm fired: arm it again, later each time.
 
     Without this the platform would drop the alarm after six failures, and with it every job.
 
-    :returns: the time it is armed for, in ms since 1970.
+    :returns: the time it is armed for, in ms since 1970; None if the object has no jobs.
     """
+    if not has_job_tables(host.sql):
+        return None
     failures = JobStore(host.sql).count_failed_start()
     at = host.now() + min(DEFAULT_BASE_DELAY_MS * 2 ** min(failures - 1, 30), DEFAULT_MAX_DELAY_MS)
     host.set_alarm(at)

@@ -5,12 +5,8 @@ from __future__ import annotations
 import re
 
 from palimpsest.compaction.delimiters import strip_frames
-from palimpsest.errors import CompactionError
+from palimpsest.errors import SummaryRefusedError
 from palimpsest.tokens import estimate_string_tokens
-
-
-class SummaryRefusedError(CompactionError):
-    """A summarizer's answer was not usable as a summary; the text says why."""
 
 
 _ERROR_LIKE = re.compile(
