@@ -13,6 +13,7 @@ from pathlib import Path
 from support.errors import SetupError
 from support.paths import CACHE, NODE, NODE_MODULES, ROOT, VENV, WEB_BUILD, WEB_SOURCE
 
+OLDEST_PYTHON = (3, 11)
 _STAMPS = CACHE / "stamps"
 
 
@@ -83,7 +84,7 @@ def ensure_python() -> None:
 
     :raises SetupError: Python is too old, or the environment could not be made.
     """
-    if sys.version_info < (3, 11):
+    if sys.version_info < OLDEST_PYTHON:
         raise SetupError("Python 3.11 or newer is needed")
     step = Step("python", [ROOT / "pyproject.toml"], VENV / "bin" / "python")
     if step.is_done():
@@ -141,7 +142,9 @@ def ensure_node() -> None:
         return
     npm = need("npm", "apt-get install npm")
     say("installing npm packages into node_modules")
-    run([npm, "ci", "--no-progress"], what="npm ci")
+    # "ci" removes node_modules first: not under the feet of a server that runs from it.
+    command = ["install", "--no-save"] if NODE_MODULES.is_dir() else ["ci"]
+    run([npm, *command, "--no-progress", "--prefer-offline"], what=f"npm {command[0]}")
     step.mark_done()
 
 

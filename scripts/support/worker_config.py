@@ -7,6 +7,7 @@ Proto configuration: for tests and benches, which start workerd directly, and fo
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import os
@@ -56,8 +57,9 @@ class WorkerDefinition:
     assets: Path | None = None
 
     def with_development_flag(self) -> WorkerDefinition:
-        """The same Worker on the project's own runtime bundle."""
-        if DEVELOPMENT_FLAG not in self.compatibility_flags:
+        """The same Worker on the project's own runtime bundle, if it is a Python Worker."""
+        flags = self.compatibility_flags
+        if "python_workers" in flags and DEVELOPMENT_FLAG not in flags:
             self.compatibility_flags = [*self.compatibility_flags, DEVELOPMENT_FLAG]
         return self
 
@@ -113,6 +115,18 @@ def vendored_modules(directory: Path = PYTHON_MODULES) -> list[WorkerModule]:
     return modules
 
 
+def exported_objects(main: Path) -> list[str]:
+    """The Durable Object classes of a main module: those with the decorator or the base class."""
+    found: list[str] = []
+    for node in ast.parse(main.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ClassDef):
+            marks = [ast.unparse(item) for item in [*node.decorator_list, *node.bases]]
+            names = {mark.rpartition(".")[2] for mark in marks}
+            if names & {"durable_object", "DurableObject"}:
+                found.append(node.name)
+    return found
+
+
 def define_worker(
     main: Path | None = None,
     *,
@@ -126,7 +140,8 @@ def define_worker(
 
     :param main: another main module than the configuration's; it is named as it is called here.
     :param extra_modules: modules beside those of the source directory and the vendored packages.
-    :param object_classes: binding name to Durable Object class, instead of the configuration's.
+    :param object_classes: binding name to Durable Object class, instead of the configuration's
+        (or, with another main module, of the classes which that module exports).
     :param variables: added to the configuration's.
     :param assets: whether static files are served in front of the Worker, when there are any.
     :raises SetupError: the configuration is not one of a Python Worker.
@@ -145,6 +160,8 @@ def define_worker(
         if module.name not in seen:
             seen.add(module.name)
             modules.append(module)
+    if object_classes is None and main is not None:
+        object_classes = {name: name for name in exported_objects(main)}
     bindings = config.get("durable_objects", {}).get("bindings", [])
     classes = {str(item["name"]): str(item["class_name"]) for item in bindings}
     static = config.get("assets", {}).get("directory")

@@ -19,7 +19,7 @@ from support.runtime_bundle import ensure_bundle, installed_version
 from support.worker_config import WorkerDefinition, render_config
 
 START_SECONDS = 60.0
-_SNAPSHOT = "snapshot.bin"
+SNAPSHOT_NAME = "snapshot.bin"
 
 
 def workerd_binary() -> Path:
@@ -185,12 +185,12 @@ class Workerd:
         return int(status.split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def serve_command(config: Path, snapshot: Path | None) -> list[str]:
+def serve_command(config: Path, snapshot: Path | None = None) -> list[str]:
     """The command that serves ``config`` on the project's own runtime bundle."""
     command = [str(workerd_binary()), "serve", "--experimental"]
     command += ["--pyodide-bundle-disk-cache-dir", str(ensure_bundle())]
     if snapshot is not None:
-        command += ["--python-snapshot-dir", str(snapshot), "--python-load-snapshot", _SNAPSHOT]
+        command += ["--python-snapshot-dir", str(snapshot), "--python-load-snapshot", SNAPSHOT_NAME]
     return [*command, str(config), "config"]
 
 
@@ -202,7 +202,7 @@ def ensure_snapshot(worker: WorkerDefinition) -> Path:
     """
     versions = f"{installed_version('workerd')}-{installed_version('pyodide')}"
     directory = SNAPSHOTS / f"{versions}-{worker.digest()}"
-    if (directory / _SNAPSHOT).is_file():
+    if (directory / SNAPSHOT_NAME).is_file():
         os.utime(directory)
         return directory
     work = SNAPSHOTS / f"making-{os.getpid()}"
@@ -216,11 +216,11 @@ def ensure_snapshot(worker: WorkerDefinition) -> Path:
     )
     try:
         maker.start()
-        _wait_for_file(work / "snapshot" / _SNAPSHOT, maker)
+        _wait_for_file(work / "snapshot" / SNAPSHOT_NAME, maker)
     finally:
         maker.kill()
     directory.mkdir(parents=True, exist_ok=True)
-    (work / "snapshot" / _SNAPSHOT).replace(directory / _SNAPSHOT)
+    (work / "snapshot" / SNAPSHOT_NAME).replace(directory / SNAPSHOT_NAME)
     shutil.rmtree(work, ignore_errors=True)
     _drop_old_snapshots()
     return directory

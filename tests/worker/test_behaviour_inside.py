@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from support.workerd import Workerd
+
 from tests.worker.behaviour_rig import behaviour_tests, behaviour_worker, run_inside
 
 pytestmark = pytest.mark.workerd
