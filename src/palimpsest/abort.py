@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import TypeVar
 
 from palimpsest.errors import AbortedError
@@ -103,7 +103,7 @@ async def run_abortable(
 
 async def iterate_abortable(
     items: AsyncIterator[T], abort: Abort | None, *, seconds: float | None = None
-) -> AsyncIterator[T]:
+) -> AsyncGenerator[T, None]:
     """The items as they come, until the signal is set; ``seconds`` bounds the wait for each.
 
     :raises AbortedError: the signal was set.

@@ -1,0 +1,106 @@
+"""Any server that speaks OpenAI's chat completions, at any base URL, over the platform's fetch."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import Any
+
+from palimpsest.hosts.interface import Host
+from palimpsest.models.chat_completions import ChunkReader, chat_messages, chat_tools
+from palimpsest.models.interface import ModelEvent, ModelRequest
+from palimpsest.models.retry import RetryPolicy, stream_with_retries
+from palimpsest.models.transport import Secret, TimeLimits, parse_json, stream_events
+
+OPENAI_URL = "https://api.openai.com/v1"
+"""The base URL where none is given."""
+
+
+class OpenAIChatModel:
+    """A model behind ``{base_url}/chat/completions``.
+
+    :param host: what sends the requests.
+    :param model: the provider's name of the model.
+    :param api_key: sent as a bearer token; '' sends none.
+    :param base_url: the address up to ``/v1``.
+    :param context_window: tokens that a request and its answer may have together.
+    :param max_output_tokens: tokens kept free for the answer.
+    :param extra: more fields of the request's body, as the server documents them.
+    """
+
+    provider = "openai"
+
+    def __init__(
+        self,
+        host: Host,
+        model: str,
+        *,
+        api_key: str | Secret = "",
+        base_url: str = OPENAI_URL,
+        context_window: int = 128_000,
+        max_output_tokens: int = 16_384,
+        limits: TimeLimits | None = None,
+        retries: RetryPolicy | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._host = host
+        self._model = model
+        self._key = api_key if isinstance(api_key, Secret) else Secret(api_key)
+        self._url = f"{base_url.rstrip('/')}/chat/completions"
+        self._limits = limits or TimeLimits()
+        self._retries = retries or RetryPolicy()
+        self._extra = dict(extra or {})
+        # OpenAI's newer models refuse the field that all other servers know.
+        self._limit_field = (
+            "max_completion_tokens" if base_url.startswith(OPENAI_URL) else "max_tokens"
+        )
+        self.name = f"{self.provider}:{model}"
+        self.context_window = context_window
+        self.max_output_tokens = max_output_tokens
+
+    @property
+    def max_input_tokens(self) -> int:
+        """Tokens that a request may have, room for the answer being kept."""
+        return self.context_window - self.max_output_tokens
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """See :meth:`palimpsest.models.interface.Model.stream`."""
+        return stream_with_retries(lambda: self._answer(request), self._retries, request.abort)
+
+    async def _answer(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        reader = ChunkReader(self.provider)
+        events = stream_events(
+            self._host,
+            self.provider,
+            self._url,
+            headers={"authorization": f"Bearer {self._key.reveal()}"} if self._key else {},
+            payload=self._payload(request),
+            secret=self._key,
+            limits=self._limits,
+            abort=request.abort,
+        )
+        async with aclosing(events):
+            async for event in events:
+                if event.data.strip() == "[DONE]":
+                    reader.done()
+                    break
+                for made in reader.take(parse_json(self.provider, event.data)):
+                    yield made
+        for made in reader.end():
+            yield made
+
+    def _payload(self, request: ModelRequest) -> dict[str, Any]:
+        payload: dict[str, Any] = {
+            "model": self._model,
+            "messages": chat_messages(request.messages, request.system),
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        if request.tools:
+            payload["tools"] = chat_tools(request.tools)
+            payload["tool_choice"] = request.tool_choice
+        if request.max_output_tokens is not None:
+            payload[self._limit_field] = request.max_output_tokens
+        if request.temperature is not None:
+            payload["temperature"] = request.temperature
+        return {**payload, **self._extra}
