@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import time
 import urllib.request
 from types import TracebackType
 
 from support.errors import SetupError
+from support.paths import VENV
 from support.workerd import free_port
 
 START_SECONDS = 30.0
@@ -33,7 +33,15 @@ class BucketServer:
         return {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local"}
 
     def __enter__(self) -> BucketServer:
-        command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self._port)]
+        command = [
+            str(VENV / "bin" / "python"),
+            "-m",
+            "moto.server",
+            "-H",
+            "127.0.0.1",
+            "-p",
+            str(self._port),
+        ]
         self._process = subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
