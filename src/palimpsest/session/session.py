@@ -1,0 +1,669 @@
+"""A session: one conversation, its tree of messages, its overlays, its context blocks.
+
+Sessions document, in snake_case. Everything is kept in the agent's own database; nothing about the
+tree is held in memory, so any number of ``Session`` objects over one host see the same. All SQL of
+a call runs before its first ``await``: a call is atomic with respect to other tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from palimpsest.errors import InvalidMessageError
+from palimpsest.hosts.interface import Host, host_of
+from palimpsest.messages import MAX_ID_LENGTH, Message, Part, validate_message
+from palimpsest.session.changes import (
+    UNSET,
+    AppendResult,
+    ChangeEvent,
+    ChangeKind,
+    ChangeListener,
+    Changes,
+    UnsetType,
+)
+from palimpsest.session.context import ContextBlock, ContextBlocks, WhenChanged, rewritten
+from palimpsest.session.history import History, HistoryPage
+from palimpsest.session.overlay_access import OverlayAccess
+from palimpsest.session.search import SearchResult, search_messages
+from palimpsest.session.tools import context_tools
+from palimpsest.session.writing import Writer
+from palimpsest.store.opening import Stores
+from palimpsest.store.reads import TARGET_BYTES
+from palimpsest.store.rows import HistoryRowStat, Interval, RecentHistory, StoredCompaction
+
+if TYPE_CHECKING:
+    from palimpsest.session.compactor import Compactor
+    from palimpsest.tools import Tool
+
+__all__ = [
+    "UNSET",
+    "AppendResult",
+    "ChangeEvent",
+    "HistoryPage",
+    "HistoryRowStat",
+    "RecentHistory",
+    "SearchResult",
+    "Session",
+    "StoredCompaction",
+    "UnsetType",
+]
+
+
+class Session:
+    """One conversation. Made with :meth:`create`; the builder methods return the session itself."""
+
+    def __init__(self, owner: Any, session_id: str = "") -> None:
+        """A session of an agent (anything with ``.host``) or of a host.
+
+        :raises TypeError: ``owner`` is neither.
+        """
+        self.host: Host = host_of(owner)
+        self._owner = owner
+        self._id = session_id
+        self._stores: Stores | None = None
+        self._context: ContextBlocks | None = None
+        self._compactor: Compactor | None = None
+        self._access: OverlayAccess | None = None
+        self._changes = Changes(self.host)
+        self._policy: Any = None
+        self._threshold: int | None = None
+        self._token_counter: Any = None
+        self._on_compaction_error: Any = None
+
+    # -- building ---------------------------------------------------------------------------
+
+    @classmethod
+    def create(cls, owner: Any) -> Session:
+        """The default session (id '') of an agent or a host.
+
+        :raises TypeError: ``owner`` is neither.
+        """
+        return cls(owner)
+
+    def for_session(self, session_id: str) -> Session:
+        """Choose the session. Call it before anything else of the builder that reads or writes.
+
+        :raises InvalidMessageError: the id is no text, too long, or not valid Unicode.
+        """
+        _check_session_id(session_id)
+        if self._stores is not None or self._context is not None:
+            raise InvalidMessageError("for_session() comes before context blocks and first use")
+        self._id = session_id
+        return self
+
+    def with_context(
+        self,
+        label: str,
+        *,
+        description: str | None = None,
+        max_tokens: int | None = None,
+        provider: Any = None,
+        when_changed: WhenChanged = "keep",
+    ) -> Session:
+        """Add a context block; without a provider it is writable and kept in the database.
+
+        :raises ContextBlockError: the label is empty or taken, or the limit is not positive.
+        """
+        self.context.add(
+            label,
+            description=description,
+            max_tokens=max_tokens,
+            provider=provider,
+            when_changed=when_changed,
+        )
+        return self
+
+    def with_cached_prompt(self, provider: Any = None) -> Session:
+        """Keep the frozen system prompt in the database, or with a provider."""
+        self.context.use_cached_prompt(provider)
+        return self
+
+    def on_compaction(self, policy: Any) -> Session:
+        """Set what compacts: a function or a policy (see :mod:`palimpsest.session.compactor`)."""
+        self._policy = policy
+        return self._configure()
+
+    def compact_after(self, threshold: int, token_counter: Any = None) -> Session:
+        """Compact when the context is estimated above ``threshold`` tokens, after a write.
+
+        :param token_counter: counts instead of the heuristic, when a compaction is considered.
+        """
+        self._threshold = threshold
+        self._token_counter = token_counter
+        return self._configure()
+
+    def on_compaction_error(self, handler: Callable[[Exception], Any]) -> Session:
+        """Call ``handler`` with every error of an automatic compaction, a summarizer's included."""
+        self._on_compaction_error = handler
+        return self._configure()
+
+    def _configure(self) -> Session:
+        if self._compactor is not None:
+            self._apply_configuration(self._compactor)
+        return self
+
+    def _apply_configuration(self, compactor: Compactor) -> None:
+        compactor.configure(
+            policy=self._policy,
+            threshold=self._threshold,
+            token_counter=self._token_counter,
+            on_error=self._on_compaction_error,
+        )
+
+    # -- what a session is made of ----------------------------------------------------------
+
+    @property
+    def id(self) -> str:
+        """The session's id; '' is the default session."""
+        return self._id
+
+    @property
+    def stores(self) -> Stores:
+        """The stores of the database, opened (and upgraded) on first use."""
+        if self._stores is None:
+            self._stores = Stores(self.host)
+        return self._stores
+
+    @property
+    def context(self) -> ContextBlocks:
+        """The context blocks of this session."""
+        if self._context is None:
+            self._context = ContextBlocks(
+                self.host, self._id, owner=self._owner, rewrite_history=self._rewrite_history
+            )
+        return self._context
+
+    @property
+    def compaction_store(self) -> OverlayAccess:
+        """The storage as the compaction engine sees it."""
+        if self._access is None:
+            self._access = OverlayAccess(
+                self.host, self.stores, self._id, self.context.frozen_tokens
+            )
+        return self._access
+
+    @property
+    def compactor(self) -> Compactor:
+        """The compaction engine of this session, made on first use."""
+        if self._compactor is None:
+            from palimpsest.session.compactor import Compactor
+
+            self._compactor = Compactor(
+                host=self.host,
+                store=self.compaction_store,
+                system_prompt_tokens=self.context.frozen_tokens,
+            )
+            self._apply_configuration(self._compactor)
+        return self._compactor
+
+    @property
+    def _compacts(self) -> bool:
+        return self._compactor is not None or self._policy is not None
+
+    @property
+    def _history(self) -> History:
+        return History(self.stores, self._id)
+
+    @property
+    def _writer(self) -> Writer:
+        return Writer(self.host, self.stores, self._id)
+
+    async def _changed(
+        self,
+        kind: ChangeKind,
+        ids: Iterable[str] = (),
+        message: Message | None = None,
+        inserted: bool = False,
+    ) -> None:
+        """What follows a committed change: the compaction trigger, then the listeners."""
+        if self._compacts and kind != "compact":
+            self.compactor.after_write()
+        await self._changes.emit(ChangeEvent(kind, self._id, tuple(ids), message, inserted))
+
+    def subscribe(self, listener: ChangeListener) -> Callable[[], None]:
+        """Call ``listener(event)`` after each change; returns the function that ends this."""
+        return self._changes.subscribe(listener)
+
+    # -- reading ----------------------------------------------------------------------------
+
+    async def get_history(self, leaf_id: str | None = None) -> list[Message]:
+        """The path from the root to a message (default: the newest), overlays laid over it.
+
+        Empty for an unknown id. Costs what it returns: messages under an overlay are not read.
+        """
+        return self._history.messages(leaf_id, overlays=True)
+
+    async def get_originals(self, leaf_id: str | None = None) -> list[Message]:
+        """The same path with its original messages, as if nothing had been compacted."""
+        return self._history.messages(leaf_id, overlays=False)
+
+    async def history(
+        self,
+        leaf_id: str | None = None,
+        *,
+        newest_first: bool = False,
+        overlays: bool = True,
+        max_batch_bytes: int = TARGET_BYTES,
+    ) -> AsyncIterator[Message]:
+        """A history message by message, never more than about ``max_batch_bytes`` in memory."""
+        for chunk in self._history.chunks(
+            leaf_id, overlays=overlays, newest_first=newest_first, target=max_batch_bytes
+        ):
+            for message in chunk:
+                yield message
+
+    def originals(self, leaf_id: str | None = None) -> AsyncIterator[Message]:
+        """The original messages of a path, in bounded batches."""
+        return self.history(leaf_id, overlays=False)
+
+    async def get_recent_history(
+        self,
+        max_content_bytes: int,
+        min_recent_messages: int = 1,
+        leaf_id: str | None = None,
+    ) -> RecentHistory:
+        """The newest messages whose JSON fits in ``max_content_bytes``, overlays laid.
+
+        At least ``min_recent_messages`` (at least one) are returned, however large.
+        """
+        return self._history.recent(leaf_id, max_content_bytes, max(1, int(min_recent_messages)))
+
+    async def get_page(
+        self, before: str | None = None, limit: int = 50, leaf_id: str | None = None
+    ) -> HistoryPage:
+        """A page of original messages: the last ``limit`` before ``before``, oldest first.
+
+        :raises UnknownMessageError: ``before`` is not in this session.
+        :raises InvalidMessageError: the limit is not positive.
+        """
+        if limit < 1:
+            raise InvalidMessageError(f"limit must be positive, got {limit}")
+        return self._history.page(leaf_id, before, limit)
+
+    async def get_history_row_stats(self, leaf_id: str | None = None) -> list[HistoryRowStat]:
+        """Id, role, bytes and tokens of each original message of a path, without content."""
+        return self._history.stats(leaf_id)
+
+    async def get_message(self, message_id: str) -> Message | None:
+        """A message by its id, or None."""
+        return self._history.one(message_id)
+
+    async def get_latest_leaf(self) -> Message | None:
+        """The newest message, which ends the active branch; None in an empty session."""
+        return self._history.newest()
+
+    async def get_branches(self, message_id: str) -> list[Message]:
+        """The children of a message, in the order they were added."""
+        return self._history.branches(message_id)
+
+    async def get_roots(self) -> list[Message]:
+        """The messages without a parent, in the order they were added."""
+        return self._history.roots()
+
+    async def get_siblings(self, leaf_id: str | None = None) -> dict[str, list[str]]:
+        """For each message of a path that has siblings: the ids of all of them, in order."""
+        return self._history.siblings(leaf_id)
+
+    async def get_parent_id(self, message_id: str) -> str | None:
+        """The id of a message's parent; None for a root.
+
+        :raises UnknownMessageError: this session has no such message.
+        """
+        return self._history.parent_id(message_id)
+
+    async def get_leaf_of(self, message_id: str) -> str:
+        """The newest message of the branch below a message: what to show after switching to it.
+
+        :raises UnknownMessageError: this session has no such message.
+        """
+        return self._history.leaf_of(message_id)
+
+    async def get_path_length(self, leaf_id: str | None = None) -> int:
+        """How many original messages a path has; 0 for an unknown id."""
+        return self._history.path_length(leaf_id)
+
+    async def get_created_at(self, message_id: str) -> int | None:
+        """When a message was stored, in ms since 1970; None for an unknown id."""
+        row = self._history.row(message_id)
+        return None if row is None else row.created_at
+
+    def message_count(self) -> int:
+        """How many messages the session holds, on all branches."""
+        return self._history.count()
+
+    def context_tokens(self) -> int:
+        """Estimated tokens of the active path as rendered, and of the frozen system prompt."""
+        return self.compaction_store.context_tokens()
+
+    async def search(
+        self,
+        query: str,
+        limit: int = 20,
+        *,
+        role: str | Sequence[str] | None = None,
+        since: int | None = None,
+        until: int | None = None,
+        leaf_id: str | None = None,
+    ) -> list[SearchResult]:
+        """Find messages of this session by words, the best first.
+
+        Compacted messages are found too. ``query`` is plain text, never a syntax.
+
+        :param role: only messages of this role, or of one of these.
+        :param since: only messages stored at or after this time (ms since 1970).
+        :param until: only messages stored before this time.
+        :param leaf_id: only messages on the path to this one.
+        :raises InvalidSearchError: a parameter has no meaning.
+        :raises SearchError: the index failed.
+        """
+        path_rows = None if leaf_id is None else self._history.path_seqs(leaf_id)
+        return search_messages(
+            self.stores.index,
+            query,
+            session_id=self._id,
+            limit=limit,
+            role=role,
+            since=since,
+            until=until,
+            path_rows=path_rows,
+            now=self.host.now(),
+        )
+
+    def search_index_of_all(
+        self,
+        query: str,
+        limit: int = 20,
+        *,
+        session_id: str | None = None,
+        role: str | Sequence[str] | None = None,
+        since: int | None = None,
+        until: int | None = None,
+    ) -> list[SearchResult]:
+        """Find messages of all sessions of the object (see :meth:`search`)."""
+        return search_messages(
+            self.stores.index,
+            query,
+            session_id=session_id,
+            limit=limit,
+            role=role,
+            since=since,
+            until=until,
+            now=self.host.now(),
+        )
+
+    # -- writing ----------------------------------------------------------------------------
+
+    async def append_message(
+        self, message: Any, parent_id: str | UnsetType | None = UNSET
+    ) -> AppendResult:
+        """Add a message: behind the newest one, below ``parent_id``, or as a new root (None).
+
+        An id that exists already changes nothing and returns the stored message.
+
+        :raises InvalidMessageError: it is no message, or its id is reserved (ReservedIdError).
+        :raises UnknownParentError: this session has no such parent.
+        :raises LimitError: it is too large.
+        """
+        result = self._writer.append(validate_message(message), parent_id)
+        await self._changed("append", (result.message["id"],), result.message, result.inserted)
+        return result
+
+    async def append_messages(
+        self, messages: Iterable[Any], parent_id: str | UnsetType | None = UNSET
+    ) -> list[AppendResult]:
+        """Add messages, each below the one before it, all or none.
+
+        :raises InvalidMessageError: one of them is no message, or its id is reserved.
+        :raises UnknownParentError: this session has no such parent.
+        :raises LimitError: one of them is too large.
+        """
+        checked = [validate_message(message) for message in messages]
+        results = self._writer.append_all(checked, parent_id)
+        for result in results:
+            await self._changed("append", (result.message["id"],), result.message, result.inserted)
+        return results
+
+    async def import_message(
+        self,
+        message: Any,
+        *,
+        parent_id: str | UnsetType | None = UNSET,
+        created_at: int | None = None,
+    ) -> AppendResult:
+        """Add a message from elsewhere, with the time it was made (ms since 1970).
+
+        :raises InvalidMessageError: it is no message, its id is reserved, or the time negative.
+        :raises UnknownParentError: this session has no such parent.
+        :raises LimitError: it is too large.
+        """
+        if created_at is not None and (type(created_at) is not int or created_at < 0):
+            raise InvalidMessageError(f"created_at is a time in ms, got {created_at!r}")
+        result = self._writer.append(validate_message(message), parent_id, created_at)
+        await self._changed("import", (result.message["id"],), result.message, result.inserted)
+        return result
+
+    async def update_message(self, message: Any) -> Message | None:
+        """Replace the message of the same id; None where there is none (nothing is written).
+
+        :raises InvalidMessageError: it is no message, or its id is reserved.
+        :raises LimitError: it is too large.
+        """
+        checked = validate_message(message)
+        exists, changed = self._writer.update(checked)
+        if changed:
+            await self._changed("update", (checked["id"],), checked)
+        return checked if exists else None
+
+    async def upsert_message(
+        self, message: Any, parent_id: str | UnsetType | None = UNSET
+    ) -> AppendResult:
+        """Replace the message of the same id, or add it.
+
+        :raises InvalidMessageError: it is no message, or its id is reserved.
+        :raises UnknownParentError: it is new and this session has no such parent.
+        :raises LimitError: it is too large.
+        """
+        checked = validate_message(message)
+        exists, changed = self._writer.update(checked)
+        if not exists:
+            return await self.append_message(checked, parent_id)
+        if changed:
+            await self._changed("update", (checked["id"],), checked)
+        return AppendResult(False, checked)
+
+    async def delete_messages(self, ids: Iterable[str]) -> list[str]:
+        """Remove messages; their children move to their parents. Returns the ids that existed.
+
+        Overlays keep covering what is left of their range. A deleted id may be added again: it is
+        then a new message at its new place.
+        """
+        deleted = self._writer.delete(ids)
+        if deleted:
+            await self._changed("delete", deleted)
+        return deleted
+
+    async def forget(self, ids: Iterable[str], *, reason: str | None = None) -> list[str]:
+        """Remove the content of messages for good; a marker keeps their place in the path.
+
+        Rows, media and index lose the content; overlays that cover one of the messages become
+        stale: they are no longer shown, their text is gone, and compaction summarizes anew.
+        Returns the ids that existed.
+        """
+        forgotten, stale = self._writer.forget(ids, reason)
+        if forgotten:
+            await self._changed("forget", forgotten)
+        _ = stale
+        return forgotten
+
+    async def clear_messages(self) -> None:
+        """Remove all messages and overlays. Context blocks stay; the prompt is rendered anew."""
+
+        def clear() -> None:
+            self._writer.clear()
+            self._forget_compactions()
+
+        self.stores.sql.transaction(clear)
+        self.context.clear_skills()
+        await self.context.refresh()
+        await self._changed("clear")
+
+    def _forget_compactions(self) -> None:
+        """Drop the compaction engine's rows and job of this session, in the same transaction."""
+        self.compactor.clear()
+
+    def delete_everything(self) -> None:
+        """Remove messages, overlays, media, index rows, checkpoints and jobs of this session.
+
+        Joins the caller's transaction. Context blocks are the manager's to remove.
+        """
+
+        def delete() -> None:
+            self._writer.delete_session()
+            self._forget_compactions()
+
+        self.stores.sql.transaction(delete)
+
+    def copy_path_to(self, new_session_id: str, at_message_id: str) -> None:
+        """Copy the path to a message into an empty session: ids, times and overlays as they are.
+
+        Joins the caller's transaction.
+
+        :raises UnknownMessageError: this session has no such message.
+        :raises InvalidMessageError: the other session holds messages already.
+        """
+        _check_session_id(new_session_id)
+        self._writer.copy_path(new_session_id, at_message_id)
+
+    # -- overlays and compaction ------------------------------------------------------------
+
+    async def compact(self, leaf_id: str | None = None) -> Any:
+        """Compact now (see :meth:`palimpsest.session.compactor.Compactor.compact_now`)."""
+        result = await self.compactor.compact_now(leaf_id)
+        if result is not None:
+            await self.context.refresh()
+            await self._changed("compact")
+        return result
+
+    async def add_compaction(self, summary: str, from_id: str, to_id: str) -> StoredCompaction:
+        """Lay a summary over the messages from ``from_id`` to ``to_id`` of one path.
+
+        :raises PalimpsestError: the ends are unknown, reversed or not on one path, or the summary
+            is blank.
+        """
+        stored = self.compactor.add_overlay(summary, from_id, to_id)
+        await self._changed("compaction", (stored.from_message_id, stored.to_message_id))
+        return stored
+
+    async def get_compactions(self) -> list[StoredCompaction]:
+        """All overlays, the oldest first, those covered by newer ones and stale ones included."""
+        return self._history.overlays()
+
+    async def remove_compaction(self, compaction_id: str) -> bool:
+        """Take an overlay away, so that what it covered is shown again; whether there was one."""
+        removed = self.compaction_store.remove_overlay(compaction_id)
+        if removed:
+            await self._changed("compaction")
+        return removed
+
+    # -- context blocks, prompt and tools ---------------------------------------------------
+
+    async def get_context_block(self, label: str) -> ContextBlock | None:
+        """One context block, or None."""
+        return await self.context.block(label)
+
+    async def get_context_blocks(self) -> list[ContextBlock]:
+        """All context blocks, in order of declaration."""
+        return await self.context.blocks()
+
+    async def replace_context_block(self, label: str, text: str) -> ContextBlock:
+        """Replace a block's content.
+
+        :raises ContextBlockError: unknown, read-only or keyed block, or over its limit.
+        """
+        return await self.context.replace(label, text)
+
+    async def append_context_block(self, label: str, text: str) -> ContextBlock:
+        """Add to a block's content, on a line of its own.
+
+        :raises ContextBlockError: unknown, read-only or keyed block, or over its limit.
+        """
+        return await self.context.append(label, text)
+
+    async def add_context(
+        self,
+        label: str,
+        *,
+        description: str | None = None,
+        max_tokens: int | None = None,
+        provider: Any = None,
+        when_changed: WhenChanged = "keep",
+    ) -> ContextBlock | None:
+        """Add a block at run time; it enters the prompt at the next refresh.
+
+        :raises ContextBlockError: the label is empty or taken, or the limit is not positive.
+        """
+        self.with_context(
+            label,
+            description=description,
+            max_tokens=max_tokens,
+            provider=provider,
+            when_changed=when_changed,
+        )
+        return await self.context.block(label)
+
+    def remove_context(self, label: str) -> bool:
+        """Withdraw a block; whether it existed."""
+        return self.context.remove(label)
+
+    async def unload_skill(self, label: str, key: str) -> bool:
+        """Free the space of a loaded skill; whether it was loaded.
+
+        :raises ContextBlockError: the block is no skill block.
+        """
+        return await self.context.unload_skill(label, key)
+
+    def get_loaded_skill_keys(self) -> set[str]:
+        """The loaded skills as ``label:key``."""
+        return self.context.loaded_skill_keys()
+
+    async def freeze_system_prompt(self) -> str:
+        """The system prompt as it was frozen, or rendered and frozen now."""
+        return await self.context.freeze()
+
+    async def refresh_system_prompt(self) -> str:
+        """Render the system prompt anew from all providers, freeze and return it."""
+        return await self.context.refresh()
+
+    async def tools(self) -> dict[str, Tool]:
+        """The model's tools for the context blocks there are."""
+        return await context_tools(self.context)
+
+    async def _rewrite_history(self, change: Callable[[Part], Part | None]) -> None:
+        """Apply a change to every tool part that the next turn would show, and store it."""
+        found = self._history.pieces(None, True)
+        if found is None:
+            return
+        place, pieces = found
+        changed: list[Message] = []
+        shown = [piece for piece in pieces if isinstance(piece, Interval)]
+        for chunk in self.stores.reader.chunks(place, shown):
+            for message in chunk:
+                new = rewritten(message, change)
+                if new is not None:
+                    changed.append(new)
+        for message in changed:
+            await self.update_message(message)
+
+
+def _check_session_id(session_id: object) -> None:
+    if not isinstance(session_id, str):
+        raise InvalidMessageError(f"a session id is a text, got {type(session_id).__name__}")
+    if len(session_id) > MAX_ID_LENGTH:
+        raise InvalidMessageError(
+            f"a session id has at most {MAX_ID_LENGTH} characters, got {len(session_id)}"
+        )
+    try:
+        session_id.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidMessageError(f"a session id must be valid Unicode: {error}") from error

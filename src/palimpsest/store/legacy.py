@@ -1,0 +1,223 @@
+"""Upgrading a database that the TypeScript ``agents`` package (up to 0.22) wrote.
+
+Its ``assistant_messages`` and ``assistant_compactions`` are set aside, read in their own order into
+the tables of :mod:`palimpsest.store.message_tables`, compared one by one, and only then dropped:
+all in the transaction of the migration, so that an upgrade happens once and completely or not at
+all. Context blocks, search entries and the session registry are upgraded by their own stores.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import cast
+
+from palimpsest.errors import MigrationError
+from palimpsest.hosts.interface import Sql
+from palimpsest.messages import COMPACTION_PREFIX, Message
+from palimpsest.store.context import ContextStore
+from palimpsest.store.messages import Encoded, MessageStore, encode_message, parse_content
+from palimpsest.store.overlays import OverlayStore
+from palimpsest.store.payloads import PayloadStore
+from palimpsest.store.reads import MessageReader
+from palimpsest.store.rows import MessageRow, Place
+from palimpsest.store.search_index import SearchIndex
+from palimpsest.store.sessions import SessionRegistry
+from palimpsest.store.tree import MessageTree
+from palimpsest.tokens import TOKENS_PER_MESSAGE, estimate_string_tokens
+
+OLD_MESSAGES = "assistant_messages_before_palimpsest"
+OLD_COMPACTIONS = "assistant_compactions_before_palimpsest"
+
+_BATCH = 50
+
+
+def set_legacy_tables_aside(sql: Sql) -> None:
+    """Rename the old tables, once the stores that look at them have been upgraded."""
+    if "session_id" not in _columns(sql, "assistant_messages"):
+        return
+    ContextStore.open(sql)
+    SessionRegistry(sql)
+    sql.execute(f"alter table assistant_messages rename to {OLD_MESSAGES}")
+    if "from_message_id" in _columns(sql, "assistant_compactions"):
+        sql.execute(f"alter table assistant_compactions rename to {OLD_COMPACTIONS}")
+
+
+def move_legacy_rows(sql: Sql) -> None:
+    """Move messages and overlays out of the tables set aside, verify them, drop those tables.
+
+    :raises MigrationError: a message did not arrive as it was.
+    """
+    if not _columns(sql, OLD_MESSAGES):
+        return
+    _Mover(sql).run()
+
+
+def _columns(sql: Sql, table: str) -> set[str]:
+    return {str(row[1]) for row in sql.execute(f"pragma table_info({table})")}
+
+
+def _milliseconds(timestamp: object) -> int:
+    """An SQLite timestamp (UTC, whole seconds) in ms since 1970; 0 where it is none."""
+    try:
+        moment = datetime.fromisoformat(str(timestamp))
+    except ValueError:
+        return 0
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return max(0, int(moment.timestamp() * 1000))
+
+
+class _Mover:
+    def __init__(self, sql: Sql) -> None:
+        self._sql = sql
+        self._tree = MessageTree(sql)
+        payloads = PayloadStore(sql)
+        self._messages = MessageStore(sql, self._tree, payloads, SearchIndex(sql))
+        self._overlays = OverlayStore(sql, self._tree)
+        self._reader = MessageReader(sql, payloads, lambda _id, _reason: None)
+        self._echoes = self._overlay_ids()
+
+    def run(self) -> None:
+        for session_id in self._session_ids():
+            self._move_messages(session_id)
+            self._verify(session_id)
+            self._move_overlays(session_id)
+        self._sql.execute(f"drop table {OLD_MESSAGES}")
+        if _columns(self._sql, OLD_COMPACTIONS):
+            left = self._sql.execute(f"select count(*) from {OLD_COMPACTIONS}")[0][0]
+            # Overlays whose ends are gone apply nowhere; their text is kept where it is.
+            if not left:
+                self._sql.execute(f"drop table {OLD_COMPACTIONS}")
+
+    def _session_ids(self) -> list[str]:
+        rows = self._sql.execute(f"select distinct session_id from {OLD_MESSAGES}")
+        return sorted(str(row[0]) for row in rows)
+
+    def _overlay_ids(self) -> set[str]:
+        if not _columns(self._sql, OLD_COMPACTIONS):
+            return set()
+        rows = self._sql.execute(f"select id from {OLD_COMPACTIONS}")
+        return {COMPACTION_PREFIX + str(row[0]) for row in rows}
+
+    def _old_rows(self, session_id: str) -> Iterator[tuple[str, str | None, str, str, object]]:
+        """Id, parent, role, content and time of each old message, in the order of the original."""
+        ids = self._sql.execute(
+            f"select id from {OLD_MESSAGES} where session_id = ? order by created_at, rowid",
+            session_id,
+        )
+        for start in range(0, len(ids), _BATCH):
+            for (identifier,) in ids[start : start + _BATCH]:
+                row = self._sql.execute(
+                    f"select id, parent_id, role, content, created_at from {OLD_MESSAGES}"
+                    " where id = ? and session_id = ?",
+                    identifier,
+                    session_id,
+                )[0]
+                yield cast("tuple[str, str | None, str, str, object]", tuple(row))
+
+    def _move_messages(self, session_id: str) -> None:
+        moved: set[str] = set()
+        echoes: dict[str, str | None] = {}
+        waiting: dict[str, list[tuple[str, str | None, str, str, object]]] = {}
+        known = {
+            str(row[0])
+            for row in self._sql.execute(
+                f"select id from {OLD_MESSAGES} where session_id = ?", session_id
+            )
+        }
+
+        def move(row: tuple[str, str | None, str, str, object]) -> None:
+            pending = [row]
+            while pending:
+                identifier, parent, role, content, created = pending.pop(0)
+                if identifier in self._echoes:
+                    echoes[identifier] = parent
+                else:
+                    self._add(session_id, identifier, parent, role, content, created)
+                moved.add(identifier)
+                pending += waiting.pop(identifier, [])
+
+        for row in self._old_rows(session_id):
+            identifier, parent = row[0], row[1]
+            if parent is not None and parent not in known:
+                parent = None
+            if parent is not None and parent not in moved:
+                waiting.setdefault(parent, []).append(row)
+                continue
+            while parent in echoes:
+                parent = echoes[parent]
+            move((identifier, parent, *row[2:]))
+        # What still waits hangs on a cycle of parents: it is kept, in order, cut from the cycle.
+        while waiting:
+            parent = min(waiting)
+            first, *others = waiting.pop(parent)
+            if others:
+                waiting[parent] = others
+            move((first[0], None, *first[2:]))
+
+    def _add(
+        self,
+        session_id: str,
+        identifier: str,
+        parent: str | None,
+        role: str,
+        content: str,
+        created: object,
+    ) -> None:
+        message = parse_content(content)
+        whole = message is not None and all(isinstance(part, dict) for part in message["parts"])
+        if message is None or not whole or message["id"] != identifier:
+            encoded = _raw(identifier, role, content)
+        else:
+            encoded = encode_message(message)
+        self._messages.append_at(session_id, encoded, parent, _milliseconds(created))
+
+    def _verify(self, session_id: str) -> None:
+        place = self._messages.number_session(session_id)
+        expected = 0
+        for identifier, _parent, _role, content, _created in self._old_rows(session_id):
+            if identifier in self._echoes:
+                continue
+            expected += 1
+            message = parse_content(content)
+            if message is None or message["id"] != identifier:
+                if self._tree.row(place, identifier) is None:
+                    raise MigrationError(f"message {identifier!r} is missing after the upgrade")
+            elif self._reader.one(place, identifier) != json.loads(content):
+                raise MigrationError(f"message {identifier!r} changed in the upgrade")
+        count = self._sql.execute(
+            "select count(*) from assistant_messages where session = ?", place.number
+        )[0][0]
+        if count != expected:
+            raise MigrationError(f"session {session_id!r}: {expected} messages became {count}")
+
+    def _move_overlays(self, session_id: str) -> None:
+        if not _columns(self._sql, OLD_COMPACTIONS):
+            return
+        place = self._messages.number_session(session_id)
+        rows = self._sql.execute(
+            f"select id, summary, from_message_id, to_message_id, created_at"
+            f" from {OLD_COMPACTIONS} where session_id = ? order by created_at, rowid",
+            session_id,
+        )
+        for identifier, summary, first, last, created in rows:
+            begin = self._tree.row(place, str(first))
+            end = self._tree.row(place, str(last))
+            if begin is None or end is None or not self._is_before(place, begin, end):
+                continue
+            tokens = TOKENS_PER_MESSAGE + estimate_string_tokens(str(summary))
+            self._overlays.insert(
+                place, str(identifier), str(summary), begin, end, tokens, _milliseconds(created)
+            )
+            self._sql.execute(f"delete from {OLD_COMPACTIONS} where id = ?", identifier)
+
+    def _is_before(self, place: Place, begin: MessageRow, end: MessageRow) -> bool:
+        return begin.seq <= end.seq and self._overlays.is_on_path(place, end, begin.run, begin.seq)
+
+
+def _raw(identifier: str, role: str, content: str) -> Encoded:
+    """An old row that holds no message, kept as it is: reading it reports what is wrong."""
+    message: Message = {"id": identifier, "role": role, "parts": []}
+    return Encoded(message, content, len(content.encode()), TOKENS_PER_MESSAGE, 0, None, [])

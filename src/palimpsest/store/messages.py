@@ -1,0 +1,390 @@
+"""Writing messages: append, update, delete, forget, clear, copy.
+
+Every method here is called inside one transaction of the caller (:class:`MessageStore` opens none),
+so that the tree, the overlays, the payloads and the search index always change together.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import cast
+
+from palimpsest.errors import InvalidMessageError, LimitError, UnknownParentError
+from palimpsest.hosts.interface import Sql
+from palimpsest.messages import Message, dump_json
+from palimpsest.store.message_tables import (
+    FORGOTTEN,
+    MAX_SESSION_NUMBER,
+    MEDIA,
+    PIECES,
+    SESSION_SPAN,
+)
+from palimpsest.store.payloads import (
+    MIN_MEDIA_CHARACTERS,
+    PIECE_BYTES,
+    Media,
+    PayloadStore,
+    take_out_media,
+)
+from palimpsest.store.rows import MessageRow, Place, Totals
+from palimpsest.store.search_index import SearchIndex
+from palimpsest.store.tree import MessageTree
+from palimpsest.tokens import estimate_message_tokens
+
+MAX_MESSAGE_BYTES = 24 * 1024 * 1024
+"""The largest message, as JSON with its media inline: what an isolate can hold a few times."""
+
+_COLUMNS = (
+    "key, session, run, id, role, created_at, tokens, bytes, extra, as_of,"
+    " path_length, path_tokens, path_bytes, content"
+)
+
+# The newest message of the session is read by the statement that writes: nothing can be stale.
+_APPEND = f"""
+insert into assistant_messages ({_COLUMNS})
+select
+  n.number * {SESSION_SPAN}
+    + max(ifnull(m.key - n.number * {SESSION_SPAN} + 1, 1), n.next_seq),
+  n.number,
+  ifnull(m.run, n.next_seq),
+  ?2, ?3, ?4, ?5, ?6, ?7, n.edits,
+  ifnull(m.path_length, 0) + 1, ifnull(m.path_tokens, 0) + ?5, ifnull(m.path_bytes, 0) + ?6, ?8
+from assistant_session_numbers n
+left join assistant_messages m on m.key = (
+  select key from assistant_messages
+  where key between n.number * {SESSION_SPAN} and n.number * {SESSION_SPAN} + {SESSION_SPAN - 1}
+  order by key desc limit 1
+)
+where n.session_id = ?1
+on conflict do nothing
+returning key, run
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A message as its row holds it."""
+
+    message: Message
+    content: str
+    bytes: int
+    """Size of the whole JSON, media included."""
+    tokens: int
+    extra: int
+    long_text: str | None
+    media: list[Media]
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """Where a message was added, or, with ``inserted`` false, where it was already."""
+
+    seq: int
+    inserted: bool
+
+
+def encode_message(message: Message) -> Encoded:
+    """Bring a valid message into the form of its row.
+
+    :raises InvalidMessageError: it holds what JSON cannot say.
+    :raises LimitError: it is larger than :data:`MAX_MESSAGE_BYTES`.
+    """
+    try:
+        text = dump_json(message)
+        _ = (message["id"] + message["role"]).encode()
+    except UnicodeEncodeError as error:
+        raise InvalidMessageError(f"id and role must be valid Unicode text: {error}") from error
+    except RecursionError as error:
+        raise InvalidMessageError("the message is nested too deeply") from error
+    except (TypeError, ValueError) as error:
+        raise InvalidMessageError(f"message {message['id']!r} is not JSON: {error}") from error
+    size = len(text) if text.isascii() else len(text.encode())
+    if size > MAX_MESSAGE_BYTES:
+        raise LimitError(f"a message is at most {MAX_MESSAGE_BYTES} bytes of JSON, got {size}")
+    tokens = estimate_message_tokens(message)
+    extra, long_text, media = 0, None, list[Media]()
+    if size > MIN_MEDIA_CHARACTERS and ";base64," in text:
+        stripped, media = take_out_media(message)
+        if media:
+            extra |= MEDIA
+            text = dump_json(stripped)
+    if len(text) > PIECE_BYTES // 4 and len(text.encode()) > PIECE_BYTES:
+        extra |= PIECES
+        text, long_text = "null", text
+    return Encoded(message, text, size, tokens, extra, long_text, media)
+
+
+class MessageStore:
+    """Writes the messages of the sessions of one database."""
+
+    def __init__(self, sql: Sql, tree: MessageTree, payloads: PayloadStore, index: SearchIndex):
+        self._sql = sql
+        self._tree = tree
+        self._payloads = payloads
+        self._index = index
+
+    def number_session(self, session_id: str) -> Place:
+        """The session's place, made on its first write.
+
+        :raises LimitError: the database holds too many sessions.
+        """
+        place = self._tree.place(session_id)
+        if place is None:
+            number = self._sql.execute(
+                "insert into assistant_session_numbers (session_id) values (?) returning number",
+                session_id,
+            )[0][0]
+            place = Place(int(number or 0), 1, 0)
+            if place.number > MAX_SESSION_NUMBER:
+                raise LimitError(f"one object holds at most {MAX_SESSION_NUMBER} sessions")
+        return place
+
+    # -- adding -----------------------------------------------------------------------------
+
+    def append(self, session_id: str, encoded: Encoded, created_at: int) -> Added:
+        """Add a message behind the newest one."""
+        message = encoded.message
+        bindings = (
+            session_id, message["id"], message["role"], created_at,
+            encoded.tokens, encoded.bytes, encoded.extra, encoded.content,
+        )  # fmt: skip
+        rows = self._sql.execute(_APPEND, *bindings)
+        if not rows:
+            place = self.number_session(session_id)
+            present = self._tree.row(place, message["id"])
+            if present is not None:
+                return Added(present.seq, False)
+            rows = self._sql.execute(_APPEND, *bindings)
+        key, run = cast("list[int]", rows[0])
+        seq = key % SESSION_SPAN
+        if run == seq:
+            self._open_run(key // SESSION_SPAN, run, None)
+        self._keep_payloads(session_id, key, encoded, created_at)
+        return Added(seq, True)
+
+    def append_at(
+        self, session_id: str, encoded: Encoded, parent_id: str | None, created_at: int
+    ) -> Added:
+        """Add a message below the one named, or as a new root (None).
+
+        :raises UnknownParentError: the session has no such message.
+        """
+        place = self.number_session(session_id)
+        present = self._tree.row(place, encoded.message["id"])
+        if present is not None:
+            return Added(present.seq, False)
+        newest = self._tree.newest(place)
+        parent = None
+        if parent_id is not None:
+            parent = self._tree.row(place, parent_id)
+            if parent is None:
+                raise UnknownParentError(
+                    f"parent {parent_id!r} is not a message of session {session_id!r}"
+                )
+        if newest is None or (parent is not None and parent.key == newest.key):
+            return self.append(session_id, encoded, created_at)
+        seq = max(newest.seq + 1, place.next_seq)
+        above = Totals(0, 0, 0) if parent is None else self._tree.totals(place, parent)
+        self._insert(place, seq, seq, encoded, created_at, above)
+        self._open_run(place.number, seq, parent)
+        self._keep_payloads(session_id, place.base + seq, encoded, created_at)
+        return Added(seq, True)
+
+    def _insert(
+        self,
+        place: Place,
+        seq: int,
+        run: int,
+        encoded: Encoded,
+        created_at: int,
+        above: Totals,
+    ) -> None:
+        message = encoded.message
+        self._sql.execute(
+            f"insert into assistant_messages ({_COLUMNS})"
+            " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            place.base + seq, place.number, run, message["id"], message["role"], created_at,
+            encoded.tokens, encoded.bytes, encoded.extra, place.edits,
+            above.length + 1, above.tokens + encoded.tokens, above.bytes + encoded.bytes,
+            encoded.content,
+        )  # fmt: skip
+
+    def _open_run(self, number: int, run: int, parent: MessageRow | None) -> None:
+        self._sql.execute(
+            "insert into assistant_runs (session, run, parent_run, parent_seq) values (?, ?, ?, ?)",
+            number,
+            run,
+            None if parent is None else parent.run,
+            None if parent is None else parent.seq,
+        )
+
+    def _keep_payloads(self, session_id: str, key: int, encoded: Encoded, created_at: int) -> None:
+        if encoded.long_text is not None:
+            self._payloads.put_pieces(key, encoded.long_text)
+        if encoded.media:
+            self._payloads.put_media(key, encoded.media)
+        self._index.add(session_id, key % SESSION_SPAN, encoded.message, created_at)
+
+    # -- changing ---------------------------------------------------------------------------
+
+    def update(self, session_id: str, row: MessageRow, encoded: Encoded) -> bool:
+        """Replace a message's content; False where it is the same already."""
+        if not self._replace(row, encoded, 0):
+            return False
+        self._index.update(session_id, row.seq, encoded.message, row.created_at)
+        return True
+
+    def forget(self, session_id: str, row: MessageRow, marker: Encoded) -> None:
+        """Put a marker in place of a message's content, everywhere the content is kept."""
+        self._replace(row, marker, FORGOTTEN)
+        nothing: Message = {**marker.message, "parts": []}
+        self._index.update(session_id, row.seq, nothing, row.created_at)
+
+    def _replace(self, row: MessageRow, encoded: Encoded, extra: int) -> bool:
+        message = encoded.message
+        if not encoded.extra and not row.extra and not extra:
+            changed = self._sql.execute(
+                "update assistant_messages set content = ?2, role = ?3, tokens = ?4, bytes = ?5,"
+                " path_tokens = path_tokens + (?4 - tokens),"
+                " path_bytes = path_bytes + (?5 - bytes), revision = revision + 1"
+                " where key = ?1 and content <> ?2 returning key",
+                row.key, encoded.content, message["role"], encoded.tokens, encoded.bytes,
+            )  # fmt: skip
+            if not changed:
+                return False
+        else:
+            self._payloads.drop(row.key)
+            self._sql.execute(
+                "update assistant_messages set content = ?2, role = ?3, tokens = ?4, bytes = ?5,"
+                " path_tokens = path_tokens + (?4 - tokens),"
+                " path_bytes = path_bytes + (?5 - bytes), revision = revision + 1, extra = ?6"
+                " where key = ?1",
+                row.key, encoded.content, message["role"], encoded.tokens, encoded.bytes,
+                encoded.extra | extra,
+            )  # fmt: skip
+            if encoded.long_text is not None:
+                self._payloads.put_pieces(row.key, encoded.long_text)
+            if encoded.media:
+                self._payloads.put_media(row.key, encoded.media)
+        change = Totals(0, encoded.tokens - row.tokens, encoded.bytes - row.bytes)
+        if change.tokens or change.bytes:
+            self._shift(row, change)
+        return True
+
+    def _shift(self, row: MessageRow, change: Totals) -> None:
+        """Note that the totals of all messages below ``row`` changed (not of ``row``)."""
+        place = self._tree.place_of_key(row.key)
+        newest = self._tree.newest(place)
+        if newest is None or newest.key <= row.key:
+            return
+        number = place.edits + 1
+        self._sql.execute(
+            "insert into assistant_shifts (session, number, run, seq, length, tokens, bytes)"
+            " values (?, ?, ?, ?, ?, ?, ?)",
+            place.number, number, row.run, row.seq, change.length, change.tokens, change.bytes,
+        )  # fmt: skip
+        self._sql.execute(
+            "update assistant_session_numbers set edits = ? where number = ?", number, place.number
+        )
+        self._restamp(Place(place.number, place.next_seq, number), newest)
+
+    def _restamp(self, place: Place, row: MessageRow) -> None:
+        """Write the true totals of a row: those of the newest message always are."""
+        if row.as_of == place.edits:
+            return
+        true = self._tree.totals(place, row)
+        self._sql.execute(
+            "update assistant_messages set path_length = ?, path_tokens = ?, path_bytes = ?,"
+            " as_of = ? where key = ?",
+            true.length, true.tokens, true.bytes, place.edits, row.key,
+        )  # fmt: skip
+
+    # -- removing ---------------------------------------------------------------------------
+
+    def delete(self, session_id: str, row: MessageRow) -> None:
+        """Remove a message; its children thereby follow its parent."""
+        place = self._tree.place_of_key(row.key)
+        self._sql.execute("delete from assistant_messages where key = ?", row.key)
+        if row.extra:
+            self._payloads.drop(row.key)
+        self._index.remove(session_id, [row.seq])
+        newest = self._tree.newest(place)
+        if newest is None or newest.key < row.key:
+            self._sql.execute(
+                "update assistant_session_numbers set next_seq = max(next_seq, ?) where number = ?",
+                row.seq + 1,
+                place.number,
+            )
+            if newest is not None:
+                self._restamp(place, newest)
+            return
+        self._shift(row, Totals(-1, -row.tokens, -row.bytes))
+
+    def clear(self, session_id: str, place: Place) -> None:
+        """Remove all messages and overlays of a session; it keeps its number and counters."""
+        first, last = place.base, place.base + SESSION_SPAN - 1
+        newest = self._tree.newest(place)
+        self._payloads.drop_range(first, last)
+        self._sql.execute("delete from assistant_messages where key between ? and ?", first, last)
+        self._sql.execute(
+            "delete from assistant_compactions where key between ? and ?", first, last
+        )
+        for table in ("assistant_runs", "assistant_shifts"):
+            self._sql.execute(f"delete from {table} where session = ?", place.number)
+        self._sql.execute(
+            "update assistant_session_numbers set next_seq = max(next_seq, ?) where number = ?",
+            1 if newest is None else newest.seq + 1,
+            place.number,
+        )
+        self._index.clear(session_id)
+
+    def delete_session(self, session_id: str, place: Place) -> None:
+        """Remove everything of a session, its number included."""
+        self.clear(session_id, place)
+        self._sql.execute("delete from assistant_session_numbers where number = ?", place.number)
+
+    # -- copying ----------------------------------------------------------------------------
+
+    def copy_row(
+        self, source: MessageRow, message: Message, target_id: str, above: Totals
+    ) -> MessageRow:
+        """Add a copy of a stored message behind the newest one of another session."""
+        place = self.number_session(target_id)
+        newest = self._tree.newest(place)
+        seq = place.next_seq if newest is None else max(newest.seq + 1, place.next_seq)
+        run = seq if newest is None else newest.run
+        copied = MessageRow(
+            place.base + seq, run, source.id, source.role, source.created_at, source.tokens,
+            source.bytes, 0, source.extra, place.edits, above.length + 1,
+            above.tokens + source.tokens, above.bytes + source.bytes,
+        )  # fmt: skip
+        self._sql.execute(
+            f"insert into assistant_messages ({_COLUMNS})"
+            " select cast(? as integer), cast(? as integer), cast(? as integer), id, role,"
+            " created_at, tokens, bytes, extra, cast(? as integer), cast(? as integer),"
+            " cast(? as integer), cast(? as integer), content"
+            " from assistant_messages where key = ?",
+            copied.key, place.number, run, copied.as_of, copied.length, copied.path_tokens,
+            copied.path_bytes, source.key,
+        )  # fmt: skip
+        if run == seq:
+            self._open_run(place.number, run, None)
+        if source.extra:
+            self._payloads.copy(source.key, copied.key)
+        self._index.add(target_id, seq, message, source.created_at)
+        return copied
+
+
+def parse_content(text: str) -> Message | None:
+    """A stored message; None where the text is no message."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict):
+        return None
+    message = cast("Message", value)
+    parts = message.get("parts")
+    whole = isinstance(message.get("id"), str) and isinstance(message.get("role"), str)
+    return message if whole and isinstance(parts, list) else None

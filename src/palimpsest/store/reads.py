@@ -1,0 +1,238 @@
+"""Reading messages in bulk, in bounded pieces.
+
+One call of the platform's SQL costs as much as reading several rows, and each row costs more than
+its text: ranges of messages are therefore read as one JSON text that SQLite puts together, and
+parsed once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, cast
+
+from palimpsest.errors import CorruptHistoryError, LimitError
+from palimpsest.hosts.interface import Sql
+from palimpsest.messages import Message
+from palimpsest.store.message_tables import MEDIA, PIECES, SESSION_SPAN
+from palimpsest.store.messages import parse_content
+from palimpsest.store.payloads import PayloadStore
+from palimpsest.store.rows import HistoryRowStat, Interval, MessageRow, Place
+
+TARGET_BYTES = 1_200_000
+"""How much JSON one statement should bring."""
+
+MAX_BYTES = 4_000_000
+"""How much one list of messages may hold, unless a single message is larger."""
+
+FIRST_ROWS = 256
+"""How many messages the first statement of a read asks for."""
+
+MAX_ROWS = 8_192
+"""How many messages one statement asks for at most."""
+
+UNREADABLE = "data-unreadable"
+"""Type of the part that stands for a message whose row cannot be read."""
+
+Report = Callable[[str, str], None]
+"""Told of an unreadable message: its id and what is wrong."""
+
+
+def unreadable_message(message_id: str, role: str, reason: str) -> Message:
+    """What a read shows in place of a message whose row cannot be read, so that order holds."""
+    return {
+        "id": message_id,
+        "role": role,
+        "parts": [{"type": UNREADABLE, "data": {"reason": reason}}],
+    }
+
+
+class MessageReader:
+    """Reads the content of messages of one database."""
+
+    def __init__(self, sql: Sql, payloads: PayloadStore, report: Report) -> None:
+        self._sql = sql
+        self._payloads = payloads
+        self._report = report
+
+    def one(self, place: Place, message_id: str) -> Message | None:
+        """A message by its id; None where there is none."""
+        rows = self._sql.execute(
+            "select key, role, extra, content from assistant_messages where session = ? and id = ?",
+            place.number,
+            message_id,
+        )
+        if not rows:
+            return None
+        key, role, extra, content = cast("tuple[int, str, int, str]", tuple(rows[0]))
+        return self._read(key, message_id, role, extra, content)
+
+    def of_row(self, row: MessageRow) -> Message:
+        """The message of a row."""
+        return self._singly(row.key, row.key)[0]
+
+    def chunks(
+        self,
+        place: Place,
+        intervals: Sequence[Interval],
+        *,
+        newest_first: bool = False,
+        target: int = TARGET_BYTES,
+        first_rows: int = FIRST_ROWS,
+    ) -> Iterator[list[Message]]:
+        """The messages of a path in lists of about ``target`` bytes of JSON, lazily.
+
+        Within a list the order is the path's; ``newest_first`` turns the order of the lists and
+        that within them.
+        """
+        rows = first_rows
+        ordered = reversed(intervals) if newest_first else intervals
+        for interval in ordered:
+            low, high = interval.low, interval.high
+            while low <= high:
+                messages, edge, size = self._chunk(place, low, high, rows, newest_first)
+                if newest_first:
+                    high = edge - 1
+                    messages.reverse()
+                else:
+                    low = edge + 1
+                if messages:
+                    rows = _next_rows(len(messages), size, target)
+                    yield messages
+
+    def _chunk(
+        self, place: Place, low: int, high: int, rows: int, newest_first: bool
+    ) -> tuple[list[Message], int, int]:
+        """Messages from one end of a range, in ascending order; the last seq seen; their size."""
+        while True:
+            first, last = low, high
+            if high - low >= rows:
+                first, last = (high - rows + 1, high) if newest_first else (low, low + rows - 1)
+            try:
+                found = self._sql.execute(
+                    "select count(*), max(extra), sum(bytes), group_concat(content)"
+                    " from assistant_messages not indexed where key between ? and ?",
+                    place.base + first,
+                    place.base + last,
+                )[0]
+            except LimitError:
+                if rows == 1:
+                    raise
+                rows = max(1, rows // 4)
+                continue
+            edge = first if newest_first else last
+            count, extra, size, text = cast("tuple[int, int, int, str | None]", tuple(found))
+            if text is None:
+                return [], self._skip_gap(place, low, high, newest_first, edge), 0
+            if extra and size > MAX_BYTES and rows > 1:
+                rows = max(1, rows // 4)  # most of these bytes are not in the text read so far
+                continue
+            messages = None if extra else _parse_list(text, count)
+            if messages is None:
+                messages = self._singly(place.base + first, place.base + last)
+            return messages, edge, size
+
+    def _skip_gap(self, place: Place, low: int, high: int, newest_first: bool, edge: int) -> int:
+        """The edge of a stretch without messages, so that a long gap costs one look-up."""
+        found = self._sql.execute(
+            f"select {'max' if newest_first else 'min'}(key) from assistant_messages"
+            " where key between ? and ?",
+            place.base + low,
+            place.base + high,
+        )[0][0]
+        if found is None:
+            return low if newest_first else high
+        seq = int(found) % SESSION_SPAN
+        return min(edge, seq + 1) if newest_first else max(edge, seq - 1)
+
+    def _singly(self, first: int, last: int) -> list[Message]:
+        """Messages of a key range whose rows need more than parsing, in order."""
+        rows = self._sql.execute(
+            "select key, id, role, extra, content from assistant_messages not indexed"
+            " where key between ? and ? order by key",
+            first,
+            last,
+        )
+        return [self._read(*cast("tuple[int, str, str, int, str]", tuple(row))) for row in rows]
+
+    def _read(self, key: int, message_id: str, role: str, extra: int, content: str) -> Message:
+        try:
+            text = self._payloads.read_pieces(key) if extra & PIECES else content
+            message = parse_content(text)
+            if message is None:
+                raise CorruptHistoryError("its row does not hold a message")
+            if extra & MEDIA:
+                self._payloads.restore_media(key, message)
+        except CorruptHistoryError as error:
+            self._report(message_id, str(error))
+            return unreadable_message(message_id, role, str(error))
+        return message
+
+    def read_ids(self, place: Place, ids: Sequence[str]) -> list[Message]:
+        """Messages by id, in the order asked; unknown ids are left out."""
+        found: dict[str, Message] = {}
+        for start in range(0, len(ids), 500):
+            rows = self._sql.execute(
+                "select m.key from json_each(?2) wanted join assistant_messages m"
+                " on m.session = ?1 and m.id = wanted.value",
+                place.number,
+                json.dumps(list(ids[start : start + 500])),
+            )
+            for key in sorted(int(row[0] or 0) for row in rows):
+                message = self._singly(key, key)[0]
+                found[message["id"]] = message
+        return [found[one] for one in ids if one in found]
+
+    def stats(self, place: Place, intervals: Sequence[Interval]) -> list[HistoryRowStat]:
+        """Ids, roles and sizes of the messages of a path, without content."""
+        found: list[HistoryRowStat] = []
+        for interval in intervals:
+            for low in range(interval.low, interval.high + 1, MAX_ROWS):
+                high = min(interval.high, low + MAX_ROWS - 1)
+                text = self._sql.execute(
+                    "select json_group_array(json_array(id, role, bytes, tokens, created_at))"
+                    " from assistant_messages not indexed where key between ? and ?",
+                    place.base + low,
+                    place.base + high,
+                )[0][0]
+                found += [HistoryRowStat(*values) for values in json.loads(str(text))]
+        return found
+
+    def sizes_backward(self, place: Place, interval: Interval) -> Iterator[tuple[int, int]]:
+        """Sequence number and size of each message of a range, the newest first, lazily."""
+        high, rows = interval.high, 64
+        while high >= interval.low:
+            text = self._sql.execute(
+                "select group_concat(key || ' ' || bytes) from (select key, bytes from"
+                " assistant_messages not indexed where key between ? and ?"
+                " order by key desc limit cast(? as integer))",
+                place.base + interval.low,
+                place.base + high,
+                rows,
+            )[0][0]
+            if text is None:
+                return
+            for entry in str(text).split(","):
+                key, _, size = entry.partition(" ")
+                high = int(key) % SESSION_SPAN
+                yield high, int(size)
+            high -= 1
+            rows = min(rows * 4, MAX_ROWS)
+
+
+def _parse_list(text: str, count: int) -> list[Message] | None:
+    """The messages of a concatenation, or None if a row of it is no message."""
+    try:
+        values: list[Any] = json.loads(f"[{text}]")
+    except (ValueError, RecursionError):
+        return None
+    if len(values) != count:
+        return None
+    for value in values:
+        if type(value) is not dict or "parts" not in value or "id" not in value:
+            return None
+    return cast("list[Message]", values)
+
+
+def _next_rows(count: int, size: int, target: int) -> int:
+    return max(1, min(MAX_ROWS, target * count // max(size, 1)))
