@@ -15,11 +15,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from palimpsest.compaction.outline import OutlineEntry, newest_user_index, outline_messages
-from palimpsest.compaction.prompts import build_summary_request
+from palimpsest.compaction.outline import OutlineEntry, outline_messages
+from palimpsest.compaction.prompts import SUMMARY_SECTIONS, SummarySection, build_summary_request
+from palimpsest.compaction.ranges import CompactionRange, fit_range
 from palimpsest.compaction.render import render_transcript
 from palimpsest.compaction.tool_pairs import find_tool_groups, groups_of, sanitize_tool_pairs
 from palimpsest.compaction.truncation import truncate_older_messages, truncate_tool_output
+from palimpsest.errors import SummaryRefusedError
 from palimpsest.messages import COMPACTION_PREFIX, Message, is_compaction_message, text_of
 from palimpsest.tokens import estimate_message_tokens
 
@@ -51,14 +53,14 @@ TAIL_TOKEN_BUDGET = 20_000
 MIN_TAIL_MESSAGES = 2
 """The fewest messages in the tail, by default."""
 
+TAIL_SHARE = 0.4
+"""The largest share of a session's threshold that the tail takes."""
+
 SUMMARY_SHARE = 0.2
 """A summary's budget as a share of what it replaces."""
 
 MIN_SUMMARY_TOKENS = 100
 """The smallest budget of a summary, in tokens."""
-
-OPEN_CALL_TURNS = 3
-"""An unanswered call is given up for dead once this many newer user messages followed it."""
 
 Summarize = Callable[[str], "Awaitable[str] | str"]
 """Takes the whole prompt, gives the summary."""
@@ -85,14 +87,6 @@ class CompactContext:
 
     token_threshold: int | None = None
     """The session's ``compact_after``; a tail near or over it would compact for nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class CompactionRange:
-    """Positions in a rendered conversation: ``start`` belongs to the range, ``end`` does not."""
-
-    start: int
-    end: int
 
 
 def align_boundary_forward(messages: Sequence[Mapping[str, Any]], index: int) -> int:
@@ -141,41 +135,14 @@ def plan_head_tail(
 ) -> CompactionRange | None:
     """Which part of a rendered conversation to summarize; None when there is nothing to gain.
 
-    The range never splits a tool group, never holds the newest user message, and never holds an
-    unanswered call to which an answer can still come.
+    :func:`fit_range` tells what no range ever holds.
     """
     if len(outline) <= protect_head + min_tail_messages:
         return None
     groups = find_tool_groups([entry.tools for entry in outline])
     start = groups.align_forward(protect_head)
-    end = groups.align_backward(_tail_cut(outline, start, tail_token_budget, min_tail_messages))
-    for kept in sorted(_kept_positions(outline, groups.open_calls)):
-        # The larger side of each message that must stay is compacted; the other waits its turn.
-        if not start <= kept < end:
-            continue
-        before = CompactionRange(start, groups.align_backward(kept))
-        after = CompactionRange(groups.align_forward(kept + 1), end)
-        chosen = before if _weight(outline, before) >= _weight(outline, after) else after
-        start, end = chosen.start, chosen.end
-    if end <= start or all(entry.is_overlay for entry in outline[start:end]):
-        return None
-    return CompactionRange(start, end)
-
-
-def _weight(outline: list[OutlineEntry], span: CompactionRange) -> int:
-    return sum(entry.tokens for entry in outline[span.start : span.end] if not entry.is_overlay)
-
-
-def _kept_positions(outline: list[OutlineEntry], open_calls: Sequence[tuple[int, str]]) -> set[int]:
-    """Positions that no range may hold: the newest user message and live unanswered calls."""
-    kept: set[int] = set()
-    newest = newest_user_index(outline)
-    if newest is not None:
-        kept.add(newest)
-    users = [index for index, entry in enumerate(outline) if entry.is_user]
-    horizon = users[-OPEN_CALL_TURNS] if len(users) >= OPEN_CALL_TURNS else 0
-    kept.update(index for index, _ in open_calls if index >= horizon)
-    return kept
+    end = _tail_cut(outline, start, tail_token_budget, min_tail_messages)
+    return fit_range(outline, groups, start, end)
 
 
 def compute_summary_budget(messages: Sequence[Mapping[str, Any]]) -> int:
@@ -206,6 +173,9 @@ def create_compact_function(
     tail_token_budget: int = TAIL_TOKEN_BUDGET,
     min_tail_messages: int = MIN_TAIL_MESSAGES,
     token_counter: TokenCounter | None = None,
+    *,
+    summarizer_window: int | None = None,
+    summarizer_timeout: float | None = None,
 ) -> CompactFunction:
     """The documented compaction function (Sessions document, ``createCompactFunction``).
 
@@ -214,11 +184,20 @@ def create_compact_function(
     :param tail_token_budget: tokens at the end that stay; 0 keeps ``min_tail_messages`` alone.
     :param min_tail_messages: the fewest messages that stay at the end.
     :param token_counter: counts the tail, one message at a time; may be async.
+    :param summarizer_window: tokens that the summarizer reads in one call; longer ranges are
+        given to it in pieces.
+    :param summarizer_timeout: seconds after which the engine gives a call up.
     :raises TypeError: ``summarize`` or ``token_counter`` cannot be called.
     :raises ValueError: a number is negative or not whole.
     """
     return CompactFunction(
-        summarize, protect_head, tail_token_budget, min_tail_messages, token_counter
+        summarize,
+        protect_head,
+        tail_token_budget,
+        min_tail_messages,
+        token_counter,
+        summarizer_window,
+        summarizer_timeout,
     )
 
 
@@ -236,6 +215,8 @@ class CompactFunction:
         tail_token_budget: int = TAIL_TOKEN_BUDGET,
         min_tail_messages: int = MIN_TAIL_MESSAGES,
         token_counter: TokenCounter | None = None,
+        summarizer_window: int | None = None,
+        summarizer_timeout: float | None = None,
     ) -> None:
         if not callable(summarize):
             raise TypeError("create_compact_function: 'summarize' must be a function")
@@ -245,6 +226,7 @@ class CompactFunction:
             "protect_head": protect_head,
             "tail_token_budget": tail_token_budget,
             "min_tail_messages": min_tail_messages,
+            "summarizer_window": 0 if summarizer_window is None else summarizer_window,
         }
         for name, value in numbers.items():
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
@@ -257,6 +239,8 @@ class CompactFunction:
         self.tail_token_budget = tail_token_budget
         self.min_tail_messages = min_tail_messages
         self.token_counter = token_counter
+        self.summarizer_window = summarizer_window
+        self.summarizer_timeout = summarizer_timeout
 
     async def __call__(
         self, messages: Sequence[Message], context: CompactContext | None = None
@@ -275,24 +259,29 @@ class CompactFunction:
         earlier = [text_of(message) for message in middle if is_compaction_message(message)]
         previous = "\n\n".join(text for text in earlier if text.strip()) or None
         prompt = build_summary_prompt(real, previous, compute_summary_budget(middle))
-        summary = self.summarize(prompt)
-        if inspect.isawaitable(summary):
-            summary = await summary
+        summary = await call_summarizer(self.summarize, prompt)
         if not summary.strip():
             return None
         return CompactResult(str(real[0]["id"]), str(real[-1]["id"]), summary)
 
-    def plan(
-        self, outline: list[OutlineEntry], token_threshold: int | None = None
-    ) -> CompactionRange | None:
+    @property
+    def sections(self) -> Sequence[SummarySection]:
+        """The headings of its summaries."""
+        return SUMMARY_SECTIONS
+
+    def trigger_tokens(self, threshold: int | None) -> int | None:
+        """Compaction starts at this many tokens: above the session's threshold."""
+        return None if threshold is None else threshold + 1
+
+    def plan(self, outline: list[OutlineEntry], limit: int | None = None) -> CompactionRange | None:
         """Which part to summarize, positions in ``outline``.
 
-        With a threshold the tail takes at most 40 % of it: a tail that fills the threshold would
-        compact nothing, again and again.
+        :param limit: the session's threshold in tokens. The tail takes at most 40 % of it: a tail
+            that fills the threshold would compact nothing, again and again.
         """
         budget: float = self.tail_token_budget
-        if token_threshold is not None:
-            budget = min(budget, token_threshold * 0.4)
+        if limit is not None:
+            budget = min(budget, limit * TAIL_SHARE)
         return plan_head_tail(outline, self.protect_head, budget, self.min_tail_messages)
 
     async def count(
@@ -309,6 +298,19 @@ class CompactFunction:
                 counted = await counted
             counts[id(message)] = clean_count(counted)
         return outline_messages(messages, lambda message: counts[id(message)])
+
+
+async def call_summarizer(summarize: Callable[[str], object], prompt: str) -> str:
+    """Call a summarizer that may be async.
+
+    :raises SummaryRefusedError: it gave something else than a text.
+    """
+    answer = summarize(prompt)
+    if inspect.isawaitable(answer):
+        answer = await answer
+    if not isinstance(answer, str):
+        raise SummaryRefusedError(f"the summarizer gave {type(answer).__name__}, not a text")
+    return answer
 
 
 def clean_count(value: float) -> int:

@@ -8,7 +8,6 @@ from palimpsest.compaction.delimiters import strip_frames
 from palimpsest.errors import SummaryRefusedError
 from palimpsest.tokens import estimate_string_tokens
 
-
 _ERROR_LIKE = re.compile(
     r"""^\W*(?:
         (?:internal\ server\ error|bad\ gateway|service\ unavailable|gateway\ time-?out

@@ -1,0 +1,226 @@
+"""Turning a range of messages into one checked summary.
+
+A range larger than the summarizer's window is read in pieces, each bringing the summary so far up
+to date. Content is fetched in bounded batches, so a range may be larger than memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from palimpsest.compaction.extractive import ExtractiveSummarizer
+from palimpsest.compaction.head_tail import call_summarizer
+from palimpsest.compaction.policy import CompactionPolicy
+from palimpsest.compaction.prompts import build_summary_request
+from palimpsest.compaction.render import split_transcript
+from palimpsest.compaction.standing import (
+    add_standing,
+    merge_standing,
+    split_standing,
+    standing_instruction,
+)
+from palimpsest.compaction.validation import check_summary
+from palimpsest.errors import ContextOverflowError, SummaryRefusedError
+from palimpsest.messages import Message
+from palimpsest.session.compactor_store import CompactionStore, PathEntry
+from palimpsest.tokens import count_message_tokens, count_string_tokens
+
+DEFAULT_WINDOW = 32_000
+"""Tokens that a summarizer is taken to read in one call where nothing is known of it."""
+
+DEFAULT_TIMEOUT = 120.0
+"""Seconds after which one call of a summarizer is given up."""
+
+BATCH_BYTES = 1_000_000
+"""Content read from storage at once."""
+
+MIN_PIECE_TOKENS = 500
+"""The smallest piece; below it a summarizer's window is of no use."""
+
+MIN_SUMMARY_TOKENS = 100
+"""The smallest budget that is asked for."""
+
+SUMMARY_SHARE = 0.2
+"""What the new messages may take in a summary, as a share of their tokens."""
+
+LIMIT_SHARE = 0.35
+"""The largest summary as a share of the tokens at which compaction starts."""
+
+SOURCE_SHARE = 0.6
+"""The largest budget as a share of what is replaced."""
+
+MAX_KEPT_SHARE = 0.9
+"""A summary that keeps more than this share of its source's tokens gains nothing worth a run."""
+
+_EXTRACT_TOKENS = 50_000
+_REQUEST_OVERHEAD = 700
+_OVERFLOW_HINTS = ("context length", "context window", "maximum context", "too long", "too large")
+
+
+@dataclass(frozen=True, slots=True)
+class RangeSource:
+    """What is to be summarized: the rendered entries of a range."""
+
+    entries: Sequence[PathEntry]
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that the range takes in the context now."""
+        return sum(entry.tokens for entry in self.entries)
+
+    @property
+    def first_id(self) -> str:
+        """The first stored message that the range covers."""
+        first = self.entries[0]
+        return first.overlay.from_message_id if first.overlay else first.id
+
+    @property
+    def last_id(self) -> str:
+        """The last stored message that the range covers."""
+        last = self.entries[-1]
+        return last.overlay.to_message_id if last.overlay else last.id
+
+    def batches(self, store: CompactionStore) -> Iterator[list[Message]]:
+        """The stored messages of the range that no earlier summary covers, in bounded lists."""
+        return read_batches(store, [entry for entry in self.entries if entry.overlay is None])
+
+
+def read_batches(store: CompactionStore, entries: Sequence[PathEntry]) -> Iterator[list[Message]]:
+    """The content of entries in lists of about :data:`BATCH_BYTES`, read as they are asked for."""
+    ids: list[str] = []
+    size = 0
+    for entry in entries:
+        if ids and size + entry.bytes > BATCH_BYTES:
+            yield store.read_messages(ids)
+            ids, size = [], 0
+        ids.append(entry.id)
+        size += entry.bytes
+    if ids:
+        yield store.read_messages(ids)
+
+
+class RangeSummarizer:
+    """Summarizes one range by a policy's summarizer, or without a model."""
+
+    def __init__(self, store: CompactionStore, policy: CompactionPolicy) -> None:
+        self._store = store
+        self._policy = policy
+
+    async def summarize(self, source: RangeSource, limit: int | None, *, fallback: bool) -> str:
+        """The summary to store, standing instructions behind it.
+
+        :param limit: the tokens at which compaction starts, which bound the summary.
+        :param fallback: do without the policy's summarizer.
+        :raises SummaryRefusedError: an answer was not usable as a summary.
+        :raises TimeoutError: the summarizer did not answer in time.
+        :raises Exception: whatever the summarizer raised.
+        """
+        earlier: list[str] = []
+        standing: list[str] = []
+        for entry in source.entries:
+            if entry.overlay is not None:
+                text, items = split_standing(entry.overlay.summary)
+                earlier.append(text)
+                standing = merge_standing(standing, items)
+        previous = "\n\n".join(text for text in earlier if text.strip())
+        budget = self.budget(source, previous, limit)
+        extractor = self._policy.summarize
+        if fallback or isinstance(extractor, ExtractiveSummarizer):
+            if not isinstance(extractor, ExtractiveSummarizer):
+                extractor = ExtractiveSummarizer()
+            summary, found = await self._extract(extractor, source, previous, budget)
+        else:
+            summary, found = await self._ask(source, previous, budget)
+        summary = add_standing(check_summary(summary), merge_standing(standing, found))
+        self._require_gain(source, summary)
+        return summary
+
+    @staticmethod
+    def budget(source: RangeSource, previous: str, limit: int | None) -> int:
+        """Tokens to aim for: the earlier summary and a fifth of what is new, within bounds."""
+        carried = count_string_tokens(previous)
+        fresh = max(0, source.tokens - carried)
+        wanted = max(MIN_SUMMARY_TOKENS, carried + int(fresh * SUMMARY_SHARE))
+        if limit is not None:
+            wanted = min(wanted, max(MIN_SUMMARY_TOKENS, int(limit * LIMIT_SHARE)))
+        return max(1, min(wanted, int(source.tokens * SOURCE_SHARE)))
+
+    @staticmethod
+    def _require_gain(source: RangeSource, summary: str) -> None:
+        shown: Message = {"parts": [{"type": "text", "text": summary}]}
+        tokens = count_message_tokens(shown)
+        if tokens >= source.tokens or tokens > source.tokens * MAX_KEPT_SHARE + MIN_SUMMARY_TOKENS:
+            raise SummaryRefusedError(
+                f"the summary has {tokens} tokens and replaces {source.tokens}: nothing is gained"
+            )
+
+    async def _extract(
+        self, extractor: ExtractiveSummarizer, source: RangeSource, previous: str, budget: int
+    ) -> tuple[str, list[str]]:
+        summary = previous
+        standing: list[str] = []
+        piece: list[Message] = []
+        used = 0
+        for batch in source.batches(self._store):
+            for message in batch:
+                _collect_standing(message, standing)
+                tokens = count_message_tokens(message)
+                if piece and used + tokens > _EXTRACT_TOKENS:
+                    summary = self._extract_piece(extractor, piece, summary, budget)
+                    piece, used = [], 0
+                    await asyncio.sleep(0)
+                piece.append(message)
+                used += tokens
+            await asyncio.sleep(0)
+        return self._extract_piece(extractor, piece, summary, budget), standing
+
+    def _extract_piece(
+        self, extractor: ExtractiveSummarizer, piece: list[Message], previous: str, budget: int
+    ) -> str:
+        return extractor.summarize_messages(piece, budget, previous, self._policy.sections)
+
+    async def _ask(self, source: RangeSource, previous: str, budget: int) -> tuple[str, list[str]]:
+        """Ask the policy's summarizer, in smaller pieces where its window turns out too small."""
+        window = self._policy.summarizer_window or DEFAULT_WINDOW
+        # The answer and the earlier summary need room beside the piece; half is left for it.
+        budget = max(1, min(budget, window // 4))
+        piece_tokens = max(MIN_PIECE_TOKENS, window - _REQUEST_OVERHEAD - 2 * budget)
+        while True:
+            try:
+                return await self._ask_in_pieces(source, previous, budget, piece_tokens)
+            except Exception as error:
+                if not is_overflow(error) or piece_tokens <= MIN_PIECE_TOKENS:
+                    raise
+                piece_tokens = max(MIN_PIECE_TOKENS, piece_tokens // 2)
+
+    async def _ask_in_pieces(
+        self, source: RangeSource, previous: str, budget: int, piece_tokens: int
+    ) -> tuple[str, list[str]]:
+        summary = previous
+        standing: list[str] = []
+        for batch in source.batches(self._store):
+            for message in batch:
+                _collect_standing(message, standing)
+            for piece in split_transcript(batch, piece_tokens):
+                prompt = build_summary_request(piece, summary, budget, self._policy.sections)
+                async with asyncio.timeout(self._policy.summarizer_timeout or DEFAULT_TIMEOUT):
+                    answer = await call_summarizer(self._policy.summarize, prompt)
+                summary = check_summary(answer)
+            await asyncio.sleep(0)
+        return summary, standing
+
+
+def is_overflow(error: BaseException) -> bool:
+    """Whether an error says that a request was larger than the model's window."""
+    if isinstance(error, ContextOverflowError):
+        return True
+    text = str(error).lower()
+    return any(hint in text for hint in _OVERFLOW_HINTS)
+
+
+def _collect_standing(message: Message, found: list[str]) -> None:
+    instruction = standing_instruction(message)
+    if instruction is not None and instruction not in found:
+        found.append(instruction)
