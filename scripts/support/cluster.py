@@ -200,7 +200,9 @@ class Instance:
         return "\n".join(text.splitlines()[-lines:])
 
 
-def local_settings(bucket: str, key: str, endpoint: str, **changes: int) -> ClusterSettings:
+def local_settings(
+    bucket: str, key: str, endpoint: str, *, time_divisor: int = 1, stop_timeout_ms: int = 8000
+) -> ClusterSettings:
     """Settings of an instance on free ports of the loopback interface."""
     return ClusterSettings(
         bucket=bucket,
@@ -209,7 +211,8 @@ def local_settings(bucket: str, key: str, endpoint: str, **changes: int) -> Clus
         http=f"127.0.0.1:{free_port()}",
         endpoint=endpoint,
         region="us-east-1",
-        **changes,
+        stop_timeout_ms=stop_timeout_ms,
+        time_divisor=time_divisor,
     )
 
 
