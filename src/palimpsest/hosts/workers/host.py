@@ -21,6 +21,10 @@ from palimpsest.hosts.workers.sockets import WorkersSocket
 from palimpsest.hosts.workers.storage import WorkersSql
 
 
+_ABORT_PAUSE_SECONDS = 0.05
+"""Between an abort's request and the abort: time for the asking event's answer to leave."""
+
+
 class WorkersHost:
     """One Durable Object's platform.
 
@@ -129,12 +133,16 @@ class WorkersHost:
         self._storage.deleteAll()
 
     def abort(self, reason: str) -> None:
-        """See :meth:`palimpsest.hosts.interface.Host.abort`.
+        """See :meth:`palimpsest.hosts.interface.Host.abort`. What was written until now stays."""
+        self.spawn(self._abort(reason), name="abort")
 
-        The platform's abort ends JavaScript at once; doing that while Python runs would leave the
-        event loop in the middle of a task for every other object of the isolate.
-        """
+    async def _abort(self, reason: str) -> None:
+        # An abort throws away what is not yet on disk, and answers that have not left.
+        await self._storage.sync()
+        await asyncio.sleep(_ABORT_PAUSE_SECONDS)
         context = self._context
+        # The platform's abort ends JavaScript at once; doing that while Python runs would leave
+        # the event loop in the middle of a task for every other object of the isolate.
         js.queueMicrotask(create_once_callable(lambda: context.abort(reason)))
 
     def log(self, event: Mapping[str, Any]) -> None:
