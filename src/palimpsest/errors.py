@@ -186,3 +186,7 @@ class InvalidImportError(PalimpsestError, ValueError):
 
 class BusyError(PalimpsestError):
     """Something that only one may do at a time is being done, and the caller would not wait."""
+
+
+class DestroyedError(PalimpsestError):
+    """The agent was destroyed; the next event finds a new, empty one."""

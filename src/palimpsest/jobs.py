@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 from zlib import crc32
@@ -92,6 +92,8 @@ class Jobs:
         self._armed: int | None = None
         """What the alarm is armed for: 0 for nothing, None while that is not known."""
         self._recovered = False
+        self._ending = False
+        self._ended = False
         self.shared: dict[str, Any] = {}
         """Helpers of which an object has one, by name: module globals are shared by objects."""
         self.completed = 0
@@ -253,7 +255,7 @@ class Jobs:
     # --- the alarm -----------------------------------------------------------------------------
 
     @contextmanager
-    def lease(self) -> Iterator[None]:
+    def lease(self) -> Generator[None]:
         """Keep the object in memory while the block runs: the alarm fires every 30 s."""
         self._leases += 1
         self._arm_by(self._host.now() + WATCHDOG_MS)
@@ -280,6 +282,11 @@ class Jobs:
 
     def arm(self) -> None:
         """Arm the alarm for what is due next, or disarm it if nothing is."""
+        if self._ended:
+            return
+        if self._ending:
+            self._host.set_alarm(self._host.now())
+            return
         due = min(
             (at for lane, at in self._store.heads() if lane not in self._lanes), default=None
         )
@@ -294,8 +301,22 @@ class Jobs:
             self._host.delete_alarm()
             self._armed = 0
 
+    def end_with_mark(self, identifier: str) -> None:
+        """Begin no further job, store a mark, and arm the alarm for now: the object's end."""
+        self._store.insert_mark(identifier, self._host.now())
+        self._ending = True
+        self.arm()
+
+    def stop_all(self) -> None:
+        """Cancel what runs; from now on nothing is read, written or armed: tables may go."""
+        self._ended = True
+        for task in list(self._current.values()):
+            task.cancel()
+
     def _arm_by(self, at: int) -> None:
         """Arm the alarm for ``at`` unless it fires before."""
+        if self._ending or self._ended:
+            return
         if self._armed is None:
             self.arm()
         elif self._armed == 0 or at < self._armed:
@@ -347,7 +368,7 @@ class Jobs:
         started = self._host.now()
         try:
             self.recover()
-            while self._host.now() - started < RUN_BUDGET_MS:
+            while not self._ending and self._host.now() - started < RUN_BUDGET_MS:
                 self._wake.clear()
                 self._begin_due()
                 if not self._attached:
@@ -358,6 +379,8 @@ class Jobs:
             self.arm()
 
     def _begin_due(self) -> None:
+        if self._ending or self._ended:
+            return
         now = self._host.now()
         begun = False
         for lane, at in self._store.heads():
@@ -390,7 +413,7 @@ class Jobs:
     async def _run_lane(self, lane: str) -> None:
         started = self._host.now()
         try:
-            while self._host.now() - started < RUN_BUDGET_MS:
+            while self._host.now() - started < RUN_BUDGET_MS and not self._ending:
                 job = self._store.head(lane)
                 if job is None or job.at > self._host.now():
                     return
@@ -428,7 +451,7 @@ class Jobs:
             self.failed += 1
             self._give_up(job, describe(error), True)
         except asyncio.CancelledError as error:
-            if self._store.status_of(job.id) != "running":
+            if self._ended or self._store.status_of(job.id) != "running":
                 return  # stop() removed it
             if _asked_to_end():
                 raise  # the instance is going down: the next one runs the job again

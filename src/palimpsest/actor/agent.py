@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, cast
@@ -17,15 +18,23 @@ from palimpsest.actor.connections import (
 )
 from palimpsest.actor.current import working
 from palimpsest.actor.events import Events
-from palimpsest.actor.hooks import Decision, Hooks, Reject, settle
+from palimpsest.actor.hooks import Decision, Reject, settle
 from palimpsest.actor.http import error_response, json_response
 from palimpsest.actor.routing import kebab_case
 from palimpsest.actor.state import StateSync
+from palimpsest.actor.work import Work
+from palimpsest.errors import DestroyedError
 from palimpsest.hosts.interface import Host, HttpRequest, HttpResponse, Socket
 from palimpsest.jobs import Jobs
 
+DESTROY = "destroy"
+"""The mark among the jobs that says that the agent is to be removed."""
 
-class Agent(Hooks):
+GONE_CODE = 4410
+"""Close code of connections to an agent that was destroyed: clients do not reconnect."""
+
+
+class Agent(Work):
     """A durable agent: subclass it, override hooks, mark methods with ``@callable_method``.
 
     One instance lives in one Durable Object, and only one of its methods runs at any moment; other
@@ -48,9 +57,14 @@ class Agent(Hooks):
     def __init__(self, host: Host) -> None:
         self.host = host
         self.jobs = Jobs.of(host)
+        host.alarm_handler = self.handle_alarm
         self.connections = Connections(host)
         self.events = Events(host, kebab_case(type(self).__name__))
+        self.starting = False
+        """Whether ``on_start`` runs now."""
         self._state: StateSync | None = None
+        self._destroying = False
+        self._open_work()
 
     # --- identity ------------------------------------------------------------------------------
 
@@ -107,6 +121,30 @@ class Agent(Hooks):
         """What clients are told of MCP servers: none, unless a subclass connects to some."""
         return {"servers": {}, "tools": [], "prompts": [], "resources": []}
 
+    # --- the end -------------------------------------------------------------------------------
+
+    async def destroy(self) -> None:
+        """Remove the agent: all storage, the alarm and all connections; the instance is dropped.
+
+        The wish is stored first and carried out by the alarm, so that it is also carried out
+        when the process dies in between. Clients are told by close code 4410 not to reconnect.
+        Until the deletion is done, a moment later, requests are answered with status 410.
+        """
+        self._destroying = True
+        self.jobs.end_with_mark(DESTROY)
+        self.events.emit("agent.destroying")
+        for connection in self.connections:
+            connection.close(GONE_CODE, "the agent was destroyed")
+
+    async def _destroy_now(self) -> None:
+        """Delete everything. Running work is stopped first, so that it writes nothing after."""
+        self._destroying = True
+        self.jobs.stop_all()
+        self.cancel_background()
+        await asyncio.sleep(0)
+        self.host.delete_all()
+        self.events.emit("agent.destroyed")
+
     # --- extension points for the library's own subclasses -------------------------------------
 
     async def prepare(self) -> None:
@@ -157,7 +195,12 @@ class Agent(Hooks):
             "now": self.host.now(),
             "connections": len(self.connections),
             "databaseBytes": self.host.sql.database_size(),
+            "heapBytes": heap_bytes(self.host),
             "jobs": dict(self.jobs.counts()),
+            "running": self.jobs.running,
+            "leases": self.jobs.leases,
+            "nextAlarm": await self.host.get_alarm(),
+            **self.work_counts(),
             "events": dict(self.events.counts),
             "lastErrors": self.events.last_errors(),
         }
@@ -166,15 +209,27 @@ class Agent(Hooks):
 
     async def handle_start(self) -> None:
         """See :class:`palimpsest.hosts.interface.Actor`."""
+        if self.jobs.status_of(DESTROY) is not None:
+            await self._destroy_now()
+            raise DestroyedError("the agent was being destroyed; the next event finds a new one")
         self.jobs.recover()
         await self.prepare()
-        with working(self):
-            await settle(self.on_start())
+        self.starting = True
+        try:
+            with working(self):
+                await settle(self.on_start())
+        finally:
+            self.starting = False
+        await self.recover_fibers()
+        await self.jobs.check_alarm()
+        self.jobs.started()
         self.events.count("agent.started")
 
     async def handle_request(self, request: HttpRequest) -> HttpResponse:
         """See :class:`palimpsest.hosts.interface.Actor`."""
         upgrade = request.headers.get("upgrade", "").lower() == "websocket"
+        if self._destroying:
+            return error_response(410, "gone", "the agent was destroyed")
         with working(self, request=request):
             try:
                 hook = self.before_connect if upgrade else self.before_request
@@ -228,7 +283,7 @@ class Agent(Hooks):
 
     async def handle_message(self, socket: Socket, message: str | bytes) -> None:
         """See :class:`palimpsest.hosts.interface.Actor`."""
-        if REJECTED_TAG in socket.tags:
+        if self._destroying or REJECTED_TAG in socket.tags:
             return
         connection = Connection(socket)
         with working(self, connection=connection):
@@ -261,10 +316,19 @@ class Agent(Hooks):
         """See :class:`palimpsest.hosts.interface.Actor`. Failures are logged and never raised."""
         try:
             await self.jobs.run_due()
-            with working(self):
-                await settle(self.on_alarm())
+            if not self._destroying:
+                with working(self):
+                    await settle(self.on_alarm())
         except Exception as error:
             await self.report("alarm.failed", error)
+        if self._destroying:
+            await self._destroy_now()
+            # Aborting inside the alarm would make the platform run the alarm again.
+            self.host.spawn(self._abort_soon(), name="abort")
+
+    async def _abort_soon(self) -> None:
+        await asyncio.sleep(0.05)
+        self.host.abort("destroyed")
 
     async def handle_call(self, method: str, arguments: list[Any]) -> Any:
         """See :class:`palimpsest.hosts.interface.Actor`."""
@@ -272,15 +336,29 @@ class Agent(Hooks):
             return await calls.answer_call(self, method, arguments)
 
     async def report(
-        self, event: str, error: BaseException, connection: Connection | None = None
+        self,
+        event: str,
+        error: BaseException,
+        connection: Connection | None = None,
+        **fields: Any,
     ) -> None:
-        """Log a failure and tell ``on_error``, whose own failure is logged too."""
-        fields = {} if connection is None else {"connection": connection.id}
+        """Log a failure and tell ``on_error``, whose own failure is logged too.
+
+        :param fields: ids and names to log with it.
+        """
+        if connection is not None:
+            fields["connection"] = connection.id
         self.events.failure(event, error, **fields)
         try:
             await settle(self.on_error(error, connection))
         except Exception as second:
             self.events.failure("on_error.failed", second, **fields)
+
+
+def heap_bytes(host: Host) -> int | None:
+    """The memory that the interpreter occupies, where the host can tell."""
+    measure: Any = getattr(host, "heap_bytes", None)
+    return None if measure is None else int(measure())
 
 
 def parse_frame(message: str | bytes) -> Mapping[str, Any] | None:

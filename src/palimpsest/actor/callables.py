@@ -11,12 +11,20 @@ import typing
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeVar, overload
+from types import FunctionType
+from typing import Any, TypeVar, cast, overload
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+)
 
 from palimpsest.actor.state import validation_text
-from palimpsest.errors import CallError, PalimpsestError
+from palimpsest.errors import CallError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -50,17 +58,17 @@ def callable_method(
     """
 
     def mark(function: F) -> F:
-        if not inspect.isfunction(function):
+        if not isinstance(function, FunctionType):
             raise TypeError(
                 f"@callable_method decorates a method, got {type(function).__name__} "
                 "(put it under @staticmethod or @classmethod: these cannot be callable)"
             )
-        wire = name or function.__name__
+        wire: str = name or function.__name__
         if wire.startswith("_") or not wire.isidentifier():
             raise TypeError(f"a callable method needs a public name, got {wire!r}")
         text = description or (inspect.getdoc(function) or "").split("\n", 1)[0]
         setattr(function, _MARK, _Mark(wire, text))
-        return function
+        return cast("F", function)
 
     return mark if method is None else mark(method)
 
@@ -80,7 +88,6 @@ class CallableMethod:
     variadic: bool
     """Whether further arguments are taken (``*args``)."""
     arguments: type[BaseModel]
-    result: TypeAdapter[Any]
 
     def schema(self) -> dict[str, Any]:
         """Name, description, whether it streams, and the JSON Schema of the arguments."""
@@ -94,9 +101,6 @@ class CallableMethod:
 
     def bind(self, arguments: Sequence[Any]) -> list[Any]:
         """The arguments in the types that the method declares.
-
-        A single object is also taken as named arguments, if the method has no parameter that an
-        object fits by position alone: that stays the caller's choice by name.
 
         :raises CallError: too few or too many, or of a wrong type.
         """
@@ -152,8 +156,6 @@ def _describe(attribute: str, function: Callable[..., Any], mark: _Mark) -> Call
     required = 0
     variadic = False
     fields: dict[str, Any] = {}
-    from pydantic import Field
-
     for parameter in parameters:
         if parameter.kind is parameter.VAR_POSITIONAL:
             variadic = True
@@ -187,15 +189,13 @@ def _describe(attribute: str, function: Callable[..., Any], mark: _Mark) -> Call
         required=required,
         variadic=variadic,
         arguments=model,
-        result=TypeAdapter(Any),
     )
 
 
 def find_callable(agent_class: type, name: Any) -> CallableMethod:
     """The callable method of this name.
 
-    :raises CallError: there is no such attribute, or it is not callable from outside. Private
-        names and the library's own methods get the same answer as names that do not exist.
+    :raises CallError: there is no such method, or it is not callable from outside.
     """
     method = callables_of(agent_class).get(name) if isinstance(name, str) else None
     if method is not None:
@@ -207,15 +207,16 @@ def find_callable(agent_class: type, name: Any) -> CallableMethod:
     raise CallError(f"Method {shown} does not exist")
 
 
-async def invoke(agent: Any, name: Any, arguments: Any) -> Any:
+async def invoke(agent: object, name: Any, arguments: Any) -> Any:
     """Check the arguments and call the method; an async generator is returned as it is.
 
     :raises CallError: see :func:`find_callable` and :meth:`CallableMethod.bind`.
     """
-    method = find_callable(type(agent), name)
+    agent_class = type(agent)
+    method = find_callable(agent_class, name)
     if not isinstance(arguments, list | tuple):
         raise CallError(f"{method.name}(): args must be an array")
-    values = method.bind(arguments)
+    values = method.bind(cast("Sequence[Any]", arguments))
     result = getattr(agent, method.attribute)(*values)
     if inspect.isawaitable(result):
         return await result
@@ -237,13 +238,11 @@ _ANY: TypeAdapter[Any] = TypeAdapter(Any)
 
 
 def error_text(error: BaseException) -> str:
-    """What a client is told of an error: the message, or the class where there is none.
+    """What a client is told of an error: its message, or its class if it has none.
 
-    Errors of a method are shown as it raised them; a traceback is never.
+    Errors of a method are shown as it raised them; a traceback never is.
     """
-    if isinstance(error, PalimpsestError):
-        return str(error) or type(error).__name__
-    return str(error) or type(error).__name__
+    return (str(error) or type(error).__name__)[:2000]
 
 
 def is_stream(value: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ def current() -> Current | None:
 @contextmanager
 def working(
     agent: Agent, *, connection: Connection | None = None, request: HttpRequest | None = None
-) -> Iterator[None]:
+) -> Generator[None]:
     """Set what :func:`current` returns while the block runs."""
     token = _current.set(Current(agent, connection, request))
     try:

@@ -8,10 +8,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from palimpsest.actor.connections import Connection
 from palimpsest.hosts.interface import HttpRequest, HttpResponse
+
+if TYPE_CHECKING:
+    from palimpsest.actor.fibers import Fiber
 
 NO_RECONNECT_CODES = range(4000, 5000)
 """Close codes, besides 1008, after which the npm clients do not reconnect."""
@@ -83,6 +86,12 @@ class Hooks:
 
     def on_alarm(self) -> Awaitable[None] | None:
         """The alarm fired and the jobs that were due have run."""
+
+    def on_fiber_recovered(self, fiber: Fiber) -> Awaitable[bool | None] | bool | None:
+        """A fiber was cut short by eviction or a crash; ``fiber.snapshot`` is its last stash.
+
+        A method's fiber is run again unless this returns False; a function's fiber cannot be.
+        """
 
     def connection_tags(self, request: HttpRequest) -> Sequence[str]:
         """Tags for a new connection, at most 8 of at most 256 characters."""

@@ -26,8 +26,9 @@ MIGRATIONS = (
       kind text not null,
       lane text not null,
       at integer not null,
+      rank integer not null,
       payload text not null,
-      status text not null check (status in ('pending', 'running', 'dead')),
+      status text not null check (status in ('pending', 'running', 'dead', 'done')),
       attempts integer not null,
       interruptions integer not null,
       max_attempts integer not null,
@@ -40,7 +41,7 @@ MIGRATIONS = (
       failed_at integer
     );
     create index if not exists palimpsest_jobs_pending
-      on palimpsest_jobs (lane, at, seq) where status = 'pending';
+      on palimpsest_jobs (lane, rank, seq) where status = 'pending';
     create index if not exists palimpsest_jobs_rest
       on palimpsest_jobs (status, failed_at) where status <> 'pending';
     create table if not exists palimpsest_start_failures (count integer not null);
@@ -56,12 +57,14 @@ class Job:
     kind: str
     """The name under which its handler is registered."""
     lane: str
-    """Jobs of one lane run one after the other, in order of ``at``; lanes run side by side."""
+    """Jobs of one lane run one after the other; lanes run side by side."""
     at: int
+    fifo: bool
+    """Whether it keeps its place in the lane by arrival, not by ``at``."""
     payload: Any
     """A JSON value."""
     status: str
-    """``pending``, ``running`` or ``dead``."""
+    """``pending``, ``running``, ``dead``, or ``done`` for a mark that it must not run again."""
     attempts: int
     """How often it was begun, the present run included, since it last succeeded."""
     interruptions: int
@@ -74,12 +77,12 @@ class Job:
     error: str | None
     """Text of the last failure."""
     failed_at: int | None
-    """When it became a dead letter."""
+    """When it became a dead letter (or, for a mark, when it was done)."""
 
 
 _COLUMNS = (
-    "id, kind, lane, at, payload, status, attempts, interruptions, max_attempts, base_delay_ms,"
-    " max_delay_ms, timeout_ms, created_at, error, failed_at"
+    "id, kind, lane, at, rank, payload, status, attempts, interruptions, max_attempts,"
+    " base_delay_ms, max_delay_ms, timeout_ms, created_at, error, failed_at"
 )
 
 
@@ -89,17 +92,18 @@ def _job(row: Any) -> Job:
         kind=row[1],
         lane=row[2],
         at=row[3],
-        payload=json.loads(row[4]),
-        status=row[5],
-        attempts=row[6],
-        interruptions=row[7],
-        max_attempts=row[8],
-        base_delay_ms=row[9],
-        max_delay_ms=row[10],
-        timeout_ms=row[11],
-        created_at=row[12],
-        error=row[13],
-        failed_at=row[14],
+        fifo=row[4] == 0,
+        payload=json.loads(row[5]),
+        status=row[6],
+        attempts=row[7],
+        interruptions=row[8],
+        max_attempts=row[9],
+        base_delay_ms=row[10],
+        max_delay_ms=row[11],
+        timeout_ms=row[12],
+        created_at=row[13],
+        error=row[14],
+        failed_at=row[15],
     )
 
 
@@ -122,41 +126,38 @@ class JobStore:
         self._sql = sql
         migrate(sql, "jobs", MIGRATIONS)
 
-    def put(
-        self,
-        *,
-        id: str,  # noqa: A002 - the column's name
-        kind: str,
-        lane: str,
-        at: int,
-        payload: Any,
-        max_attempts: int,
-        base_delay_ms: int,
-        max_delay_ms: int,
-        timeout_ms: int,
-        created_at: int,
-    ) -> None:
-        """Insert the job, or replace the one with the same id; attempts begin again."""
+    def put(self, job: Job) -> None:
+        """Insert the job as pending, or replace the one with the same id; attempts begin again.
+
+        A job that is replaced keeps its place among those of equal rank.
+        """
         self._sql.execute(
-            "insert into palimpsest_jobs (id, kind, lane, at, payload, status, attempts,"
+            "insert into palimpsest_jobs (id, kind, lane, at, rank, payload, status, attempts,"
             " interruptions, max_attempts, base_delay_ms, max_delay_ms, timeout_ms, created_at)"
-            " values (?, ?, ?, ?, ?, 'pending', 0, 0, ?, ?, ?, ?, ?)"
+            " values (?, ?, ?, ?, ?, ?, 'pending', 0, 0, ?, ?, ?, ?, ?)"
             " on conflict (id) do update set kind = excluded.kind, lane = excluded.lane,"
-            " at = excluded.at, payload = excluded.payload, status = 'pending', attempts = 0,"
-            " interruptions = 0, max_attempts = excluded.max_attempts,"
-            " base_delay_ms = excluded.base_delay_ms, max_delay_ms = excluded.max_delay_ms,"
-            " timeout_ms = excluded.timeout_ms, started_at = null, error = null, failed_at = null",
-            id,
-            kind,
-            lane,
-            at,
-            encode_payload(payload),
-            max_attempts,
-            base_delay_ms,
-            max_delay_ms,
-            timeout_ms,
-            created_at,
+            " at = excluded.at, rank = excluded.rank, payload = excluded.payload,"
+            " status = 'pending', attempts = 0, interruptions = 0,"
+            " max_attempts = excluded.max_attempts, base_delay_ms = excluded.base_delay_ms,"
+            " max_delay_ms = excluded.max_delay_ms, timeout_ms = excluded.timeout_ms,"
+            " started_at = null, error = null, failed_at = null",
+            job.id,
+            job.kind,
+            job.lane,
+            job.at,
+            0 if job.fifo else job.at,
+            encode_payload(job.payload),
+            job.max_attempts,
+            job.base_delay_ms,
+            job.max_delay_ms,
+            job.timeout_ms,
+            job.created_at,
         )
+
+    def status_of(self, identifier: str) -> str | None:
+        """The status of the job with this id; cheaper than :meth:`get`."""
+        rows = self._sql.execute("select status from palimpsest_jobs where id = ?", identifier)
+        return str(rows[0][0]) if rows else None
 
     def get(self, identifier: str) -> Job | None:
         """The job with this id."""
@@ -165,16 +166,32 @@ class JobStore:
         )
         return _job(rows[0]) if rows else None
 
-    def list(
-        self, *, kind: str | None, status: str | None, limit: int, newest_first: bool = False
-    ) -> list[Job]:
+    def list(self, *, kind: str | None, status: str | None, limit: int) -> list[Job]:
         """Jobs in order of ``at``, filtered by kind and status."""
-        order = "desc" if newest_first else "asc"
         rows = self._sql.execute(
             f"select {_COLUMNS} from palimpsest_jobs where (?1 is null or kind = ?1)"
-            f" and (?2 is null or status = ?2) order by at {order}, seq {order} limit ?3",
+            " and (?2 is null or status = ?2) order by at, seq limit ?3",
             kind,
             status,
+            limit,
+        )
+        return [_job(row) for row in rows]
+
+    def arrivals(self, kind: str, limit: int) -> list[Job]:
+        """The pending jobs of a kind in order of arrival."""
+        rows = self._sql.execute(
+            f"select {_COLUMNS} from palimpsest_jobs where status = 'pending' and kind = ?"
+            " order by seq limit ?",
+            kind,
+            limit,
+        )
+        return [_job(row) for row in rows]
+
+    def dead(self, limit: int) -> list[Job]:
+        """The dead letters, newest first."""
+        rows = self._sql.execute(
+            f"select {_COLUMNS} from palimpsest_jobs where status = 'dead'"
+            " order by failed_at desc, seq desc limit ?",
             limit,
         )
         return [_job(row) for row in rows]
@@ -185,7 +202,7 @@ class JobStore:
         return {str(status): int(count or 0) for status, count in rows}
 
     def heads(self) -> list[tuple[str, int]]:
-        """Each lane that has pending jobs, with the time of its first: one row read per lane."""
+        """Each lane that has pending jobs, with the time of its first: two rows read per lane."""
         rows = self._sql.execute(
             "with recursive lanes (lane) as ("
             "  select min(lane) from palimpsest_jobs where status = 'pending'"
@@ -193,7 +210,7 @@ class JobStore:
             "    where j.status = 'pending' and j.lane > lanes.lane)"
             "  from lanes where lanes.lane is not null)"
             " select lane, (select at from palimpsest_jobs j where j.status = 'pending'"
-            "  and j.lane = lanes.lane order by at, seq limit 1)"
+            "  and j.lane = lanes.lane order by rank, seq limit 1)"
             " from lanes where lane is not null"
         )
         return [(str(lane), int(at or 0)) for lane, at in rows]
@@ -202,7 +219,7 @@ class JobStore:
         """The first pending job of a lane."""
         rows = self._sql.execute(
             f"select {_COLUMNS} from palimpsest_jobs where status = 'pending' and lane = ?"
-            " order by at, seq limit 1",
+            " order by rank, seq limit 1",
             lane,
         )
         return _job(rows[0]) if rows else None
@@ -225,9 +242,30 @@ class JobStore:
     def postpone(self, identifier: str, at: int, error: str | None) -> None:
         """Make a running job pending again, for ``at``; its attempts stay counted."""
         self._sql.execute(
-            "update palimpsest_jobs set status = 'pending', at = ?, error = ? where id = ?",
+            "update palimpsest_jobs set status = 'pending', at = ?1, error = ?2,"
+            " rank = case rank when 0 then 0 else ?1 end where id = ?3",
             at,
             error,
+            identifier,
+        )
+
+    def insert_mark(self, identifier: str, now: int) -> None:
+        """Insert a mark that belongs to no job."""
+        self._sql.execute(
+            "insert into palimpsest_jobs (id, kind, lane, at, rank, payload, status, attempts,"
+            " interruptions, max_attempts, base_delay_ms, max_delay_ms, timeout_ms, created_at)"
+            " values (?1, ?1, ?1, ?2, ?2, 'null', 'done', 0, 0, 1, 0, 0, 1, ?2)"
+            " on conflict (id) do nothing",
+            identifier,
+            now,
+        )
+
+    def mark_done(self, identifier: str, now: int) -> None:
+        """Keep a finished job as a mark that it must not be declared again; its payload goes."""
+        self._sql.execute(
+            "update palimpsest_jobs set status = 'done', payload = 'null', failed_at = ?"
+            " where id = ?",
+            now,
             identifier,
         )
 
@@ -253,18 +291,19 @@ class JobStore:
         The attempt that was cut short does not count: the job itself did not fail.
         """
         self._sql.execute(
-            "update palimpsest_jobs set status = 'pending', at = min(at, ?),"
-            " attempts = max(attempts - 1, 0), interruptions = interruptions + 1 where id = ?",
+            "update palimpsest_jobs set status = 'pending', at = min(at, ?1), rank = min(rank, ?1),"
+            " attempts = max(attempts - 1, 0), interruptions = interruptions + 1 where id = ?2",
             now,
             identifier,
         )
 
-    def prune_dead(self, keep: int) -> int:
-        """Drop the oldest dead letters beyond ``keep``; how many went."""
+    def prune(self, status: str, keep: int) -> int:
+        """Drop the oldest dead letters or done marks beyond ``keep``; how many went."""
         rows: list[list[SqlValue]] = self._sql.execute(
-            "delete from palimpsest_jobs where status = 'dead' and seq not in ("
-            "select seq from palimpsest_jobs where status = 'dead'"
-            " order by failed_at desc, seq desc limit ?) returning 1",
+            "delete from palimpsest_jobs where status = ?1 and seq not in ("
+            "select seq from palimpsest_jobs where status = ?1"
+            " order by failed_at desc, seq desc limit ?2) returning 1",
+            status,
             keep,
         )
         return len(rows)
@@ -280,3 +319,8 @@ class JobStore:
     def clear_failed_starts(self) -> None:
         """The object has started."""
         self._sql.execute("delete from palimpsest_start_failures")
+
+
+def has_job_tables(sql: Sql) -> bool:
+    """Whether the object has the tables of this module: not if it is new or was destroyed."""
+    return bool(sql.execute("select 1 from sqlite_master where name = 'palimpsest_jobs'"))
