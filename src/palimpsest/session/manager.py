@@ -169,7 +169,7 @@ class SessionManager:
         if newest:
             now = max(now, newest[0].updated_at + 1)  # so that the newest session is listed first
         info = SessionInfo(
-            id=check_session_id(session_id or self._host.random_id()),
+            id=check_session_id(self._host.random_id() if session_id is None else session_id),
             name=_check_name(name),
             parent_session_id=parent_session_id,
             parent_message_id=parent_message_id,

@@ -1,0 +1,105 @@
+"""What a ChatAgent does unless its user says otherwise: the model loop, and ``/compact``."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from palimpsest.chat.accumulator import Chunk
+from palimpsest.chat.loop import StepReport, run_loop
+from palimpsest.chat.turns import Turn
+from palimpsest.errors import PalimpsestError
+from palimpsest.messages import Message, dump_json, text_of
+from palimpsest.session.context import with_reminder
+from palimpsest.tools import client_tools, tools_of
+
+if TYPE_CHECKING:
+    from palimpsest.chat.agent import ChatAgent
+    from palimpsest.chat.lane import Lane
+
+COMPACT_COMMAND = "/compact"
+
+
+async def answer(agent: ChatAgent, turn: Turn) -> AsyncIterator[Chunk]:
+    """Answer with the agent's model, its tools, its sessions' tools and the client's."""
+    session = turn.session
+    own = {**tools_of(agent), **await session.tools(), **await agent.sessions.tools()}
+    compactor = session.compactor
+
+    async def context() -> list[Message]:
+        history = await session.get_history(turn.leaf_id)
+        reminder = await session.context.reminder()
+        if reminder and history and history[-1]["role"] == "user":
+            history[-1] = with_reminder(history[-1], reminder)
+        return history
+
+    async def make_room(tokens: int) -> bool:
+        before = compactor.context_tokens()
+        await compactor.ensure_room(tokens)
+        return compactor.context_tokens() < before
+
+    async def count(report: StepReport) -> None:
+        usage = report.usage
+        if usage is None:
+            return
+        await agent.sessions.ensure(turn.session_id, "New conversation")
+        await agent.sessions.add_usage(
+            turn.session_id, usage.input_tokens or 0, usage.output_tokens or 0
+        )
+        if usage.total_tokens is not None:
+            compactor.record_usage(usage.total_tokens)
+
+    chunks = run_loop(
+        model=agent.current_model,
+        context=context,
+        system=await session.freeze_system_prompt(),
+        tools=own,
+        client_tools={
+            name: tool for name, tool in client_tools(turn.client_tools).items() if name not in own
+        },
+        abort=turn.abort,
+        on_overflow=make_room,
+        on_step=count,
+        max_steps=agent.max_steps,
+        new_id=agent.host.random_id,
+        agent=agent,
+        session_id=turn.session_id,
+    )
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            yield chunk
+
+
+def is_compact_command(turn: Turn) -> bool:
+    """Whether the message is the command ``/compact`` (compaction article)."""
+    return (
+        turn.base is None
+        and turn.message is not None
+        and text_of(turn.message).strip() == COMPACT_COMMAND
+    )
+
+
+async def compact(turn: Turn) -> AsyncIterator[Chunk | str]:
+    """Compact the session now and say what came of it; the turn ends with that."""
+    session = turn.session
+    before = session.context_tokens()
+    try:
+        result = await session.compact()
+    except PalimpsestError as error:
+        yield f"The conversation was not compacted: {error}"
+        return
+    after = session.context_tokens()
+    if result is None or after >= before:
+        yield f"There was nothing to compact ({before:,} tokens)."
+    else:
+        yield f"The conversation was compacted from {before:,} to {after:,} tokens."
+
+
+def watch_compaction(agent: ChatAgent, lane: Lane) -> None:
+    """Send a session's compaction frames to its clients."""
+
+    def tell(frame: dict[str, Any]) -> None:
+        lane.broadcast(dump_json(frame))
+
+    lane.conversation.session.compactor.add_listener(tell)
