@@ -28,6 +28,8 @@ class ImportedMessage:
     message: Message
     parent_id: str | None = None
     parent_known: bool = False
+    created_at: int | None = None
+    """When it was made, in ms since 1970; None where the form does not tell."""
 
 
 @dataclass(slots=True)
@@ -92,7 +94,10 @@ def _take_line(conversation: Conversation, entry: dict[str, Any], number: int) -
         parent = entry.get("parentId")
         if parent is not None and not isinstance(parent, str):
             raise InvalidImportError(f"line {number}: parentId must be text or null")
-        conversation.messages.append(ImportedMessage(message, parent, "parentId" in entry))
+        created = entry.get("createdAt")
+        if created is not None and (type(created) is not int or created < 0):
+            raise InvalidImportError(f"line {number}: createdAt must be a time in ms")
+        conversation.messages.append(ImportedMessage(message, parent, "parentId" in entry, created))
     else:
         raise InvalidImportError(f"line {number}: unknown type {kind!r:.50}")
 
@@ -133,7 +138,8 @@ def ui_messages(entries: Iterable[JsonObject], new_id: Callable[[], str]) -> lis
     found: list[Message] = []
     for index, entry in enumerate(entries):
         message = dict(entry)
-        message.setdefault("id", new_id())
+        if not message.get("id"):
+            message["id"] = new_id()
         parts: list[Any] = list(message.get("parts") or ())
         if not parts:
             parts = _parts_of_version_4(message)

@@ -32,6 +32,9 @@ _COLUMNS = (
     " input_tokens, output_tokens, estimated_cost, end_reason, created_at, updated_at"
 )
 
+# The session used last is always the newest, also when the clock stands still or runs backwards.
+_NOW = "max(?, (select max(updated_at) + 1 from assistant_sessions))"
+
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
@@ -150,7 +153,7 @@ class SessionRegistry:
         An unregistered session is left unregistered.
         """
         self._sql.execute(
-            "update assistant_sessions set updated_at = max(?, updated_at + 1) where id = ?",
+            f"update assistant_sessions set updated_at = {_NOW} where id = ?",
             now,
             session_id,
         )
@@ -161,7 +164,7 @@ class SessionRegistry:
         :raises UnknownSessionError: no such session.
         """
         rows = self._sql.execute(
-            "update assistant_sessions set name = ?, updated_at = max(?, updated_at + 1)"
+            f"update assistant_sessions set name = ?, updated_at = {_NOW}"
             " where id = ? returning id",
             name,
             now,
@@ -175,7 +178,7 @@ class SessionRegistry:
         :raises UnknownSessionError: no such session.
         """
         rows = self._sql.execute(
-            "update assistant_sessions set end_reason = ?, updated_at = max(?, updated_at + 1)"
+            f"update assistant_sessions set end_reason = ?, updated_at = {_NOW}"
             " where id = ? returning id",
             reason,
             now,
@@ -193,7 +196,7 @@ class SessionRegistry:
         rows = self._sql.execute(
             "update assistant_sessions set input_tokens = input_tokens + ?,"
             " output_tokens = output_tokens + ?, estimated_cost = estimated_cost + ?,"
-            " updated_at = max(?, updated_at + 1) where id = ? returning id",
+            f" updated_at = {_NOW} where id = ? returning id",
             input_tokens,
             output_tokens,
             cost,

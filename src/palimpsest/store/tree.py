@@ -119,6 +119,16 @@ class MessageTree:
         )
         return message_row(rows[0]) if rows else None
 
+    def rows_between(self, place: Place, low: int, high: int) -> list[MessageRow]:
+        """The messages of all branches with ``low <= seq <= high``, in the order of addition."""
+        rows = self._sql.execute(
+            f"select {ROW_COLUMNS} from assistant_messages not indexed"
+            " where key between ? and ? order by key",
+            place.base + low,
+            place.base + high,
+        )
+        return [message_row(row) for row in rows]
+
     # -- paths ------------------------------------------------------------------------------
 
     def path(self, place: Place, run: int, seq: int, until: int = 0) -> list[Interval]:
