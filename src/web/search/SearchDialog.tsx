@@ -83,7 +83,7 @@ export function SearchDialog({
       <div className="search-bar">
         <input
           type="search"
-          autoFocus
+          data-first-focus
           dir="auto"
           role="combobox"
           aria-label="Search words"

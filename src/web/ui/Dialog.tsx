@@ -17,6 +17,8 @@ export function Dialog({
   useEffect(() => {
     const dialog = reference.current;
     if (dialog && !dialog.open) dialog.showModal();
+    // The platform would focus the first button, which closes the dialog.
+    dialog?.querySelector<HTMLElement>("[data-first-focus]")?.focus();
     return () => dialog?.close();
   }, []);
   return (

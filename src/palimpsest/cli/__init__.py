@@ -1,0 +1,1 @@
+"""Commands for the terminal: ``python -m palimpsest COMMAND``."""

@@ -1,0 +1,59 @@
+"""Where an agent is: from what a person types to the addresses a client needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import quote, urlencode, urlsplit, urlunsplit
+
+from palimpsest.errors import PalimpsestError
+
+
+class AddressError(PalimpsestError):
+    """The address of an agent cannot be understood; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentAddress:
+    """The agent's HTTP address without a trailing slash, and the session that is talked to."""
+
+    base: str
+    session: str = ""
+
+    def http(self, path: str = "", **query: str | int) -> str:
+        """The address of an endpoint; ``session`` is added unless given."""
+        parameters = {"session": self.session, **query}
+        return f"{self.base}/{path}?{urlencode(parameters)}"
+
+    def websocket(self, connection_id: str) -> str:
+        """The address to open the socket at."""
+        scheme, rest = self.base.split(":", 1)
+        socket_scheme = "wss" if scheme == "https" else "ws"
+        return (
+            f"{socket_scheme}:{rest}?{urlencode({'_pk': connection_id, 'session': self.session})}"
+        )
+
+    def in_session(self, session: str) -> AgentAddress:
+        """The same agent, another session."""
+        return AgentAddress(self.base, session)
+
+
+def parse_address(text: str, *, agent: str, name: str, session: str) -> AgentAddress:
+    """Read the address of a Worker (``http://host:8787``) or of an agent (``…/agents/class/name``).
+
+    :param agent: the kebab-case class of the agent, used when the address names none.
+    :param name: the name of the agent, used when the address names none.
+    :raises AddressError: not an HTTP or WebSocket address.
+    """
+    with_scheme = text if "://" in text else f"http://{text}"
+    try:
+        parts = urlsplit(with_scheme)
+        _ = parts.port
+    except ValueError as error:
+        raise AddressError(f"{text!r} is not an address: {error}") from error
+    schemes = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
+    if parts.scheme not in schemes or not parts.hostname:
+        raise AddressError(f"{text!r} is not an http(s) or ws(s) address")
+    path = parts.path.rstrip("/")
+    if not path:
+        path = f"/agents/{quote(agent, safe='')}/{quote(name, safe='')}"
+    return AgentAddress(urlunsplit((schemes[parts.scheme], parts.netloc, path, "", "")), session)
