@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from palimpsest.compaction.head_tail import CompactResult
 from palimpsest.errors import InvalidMessageError
 from palimpsest.hosts.interface import Host, host_of
 from palimpsest.messages import MAX_ID_LENGTH, Message, Part, validate_message
@@ -22,18 +23,20 @@ from palimpsest.session.changes import (
     Changes,
     UnsetType,
 )
+from palimpsest.session.compaction_jobs import CompactionJobs
+from palimpsest.session.compactor import Compactor
 from palimpsest.session.context import ContextBlock, ContextBlocks, WhenChanged, rewritten
 from palimpsest.session.history import History, HistoryPage
 from palimpsest.session.overlay_access import OverlayAccess
 from palimpsest.session.search import SearchResult, search_messages
 from palimpsest.session.tools import context_tools
 from palimpsest.session.writing import Writer
+from palimpsest.store.compaction_state import CompactionStateStore
 from palimpsest.store.opening import Stores
 from palimpsest.store.reads import TARGET_BYTES
 from palimpsest.store.rows import HistoryRowStat, Interval, RecentHistory, StoredCompaction
 
 if TYPE_CHECKING:
-    from palimpsest.session.compactor import Compactor
     from palimpsest.tools import Tool
 
 __all__ = [
@@ -141,6 +144,9 @@ class Session:
     def _configure(self) -> Session:
         if self._compactor is not None:
             self._apply_configuration(self._compactor)
+        elif self._compacts:
+            # An alarm may wake the object for a compaction before anyone asks for the session.
+            CompactionJobs.of(self.host).add(self._id, lambda: self.compactor)
         return self
 
     def _apply_configuration(self, compactor: Compactor) -> None:
@@ -149,7 +155,12 @@ class Session:
             threshold=self._threshold,
             token_counter=self._token_counter,
             on_error=self._on_compaction_error,
+            counter_input=self._counter_input,
         )
+
+    async def _counter_input(self) -> tuple[str, list[ContextBlock]]:
+        """What a token counter is given besides the messages."""
+        return await self.context.freeze(), await self.context.blocks()
 
     # -- what a session is made of ----------------------------------------------------------
 
@@ -187,19 +198,25 @@ class Session:
     def compactor(self) -> Compactor:
         """The compaction engine of this session, made on first use."""
         if self._compactor is None:
-            from palimpsest.session.compactor import Compactor
-
             self._compactor = Compactor(
                 host=self.host,
                 store=self.compaction_store,
                 system_prompt_tokens=self.context.frozen_tokens,
+                after_commit=self._after_compaction,
             )
             self._apply_configuration(self._compactor)
         return self._compactor
 
     @property
     def _compacts(self) -> bool:
-        return self._compactor is not None or self._policy is not None
+        return self._policy is not None or self._threshold is not None
+
+    async def _after_compaction(self) -> None:
+        """A compaction was stored: the prompt is rendered anew, and listeners are told."""
+        await self.context.refresh()
+        overlays = self._history.overlays()
+        ends = (overlays[-1].from_message_id, overlays[-1].to_message_id) if overlays else ()
+        await self._changed("compact", ends)
 
     @property
     def _history(self) -> History:
@@ -510,7 +527,8 @@ class Session:
 
     def _forget_compactions(self) -> None:
         """Drop the compaction engine's rows and job of this session, in the same transaction."""
-        self.compactor.clear()
+        CompactionStateStore(self.host.sql).delete(self._id)
+        CompactionJobs.of(self.host).cancel(self._id)
 
     def delete_everything(self) -> None:
         """Remove messages, overlays, media, index rows, checkpoints and jobs of this session.
@@ -537,19 +555,21 @@ class Session:
 
     # -- overlays and compaction ------------------------------------------------------------
 
-    async def compact(self, leaf_id: str | None = None) -> Any:
-        """Compact now (see :meth:`palimpsest.session.compactor.Compactor.compact_now`)."""
-        result = await self.compactor.compact_now(leaf_id)
-        if result is not None:
-            await self.context.refresh()
-            await self._changed("compact")
-        return result
+    async def compact(self, leaf_id: str | None = None) -> CompactResult | None:
+        """Compact now, whatever the estimate says; None when nothing was compacted.
+
+        A failure of the summarizer is reported to the error handler, and changes nothing.
+
+        :raises CompactionError: no compaction was configured.
+        """
+        return await self.compactor.compact_now(leaf_id)
 
     async def add_compaction(self, summary: str, from_id: str, to_id: str) -> StoredCompaction:
         """Lay a summary over the messages from ``from_id`` to ``to_id`` of one path.
 
-        :raises PalimpsestError: the ends are unknown, reversed or not on one path, or the summary
-            is blank.
+        :raises UnknownMessageError: an end does not exist.
+        :raises CompactionRangeError: the ends are reversed or not on one path, or the summary is
+            blank.
         """
         stored = self.compactor.add_overlay(summary, from_id, to_id)
         await self._changed("compaction", (stored.from_message_id, stored.to_message_id))
