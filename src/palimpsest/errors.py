@@ -190,3 +190,11 @@ class BusyError(PalimpsestError):
 
 class DestroyedError(PalimpsestError):
     """The agent was destroyed; the next event finds a new, empty one."""
+
+
+class SearchError(PalimpsestError):
+    """The search index failed; never shown as an empty result."""
+
+
+class InvalidSearchError(SearchError, ValueError):
+    """A search was asked for with a query, limit, role, time or path that has no meaning."""

@@ -1,9 +1,34 @@
-"""Search over messages (interface; see search_messages)."""
+"""Search: a query in plain words in, the messages that answer it out, best first."""
+
 from __future__ import annotations
-from collections.abc import Sequence
+
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
-from palimpsest.store.search_index import SearchIndex
+from typing import TypeVar, cast
+
+from palimpsest.errors import InvalidSearchError, SearchError, SqlError
+from palimpsest.hosts.interface import MAX_INTEGER
+from palimpsest.session.ranking import Question, Term, rank_words, turn_factor
+from palimpsest.session.search_dates import named_times
+from palimpsest.session.search_query import Query, Variant, parse_query
+from palimpsest.session.search_snippets import snippet
+from palimpsest.store.search_index import (
+    FIRST_PIECE,
+    SESSION_SPAN,
+    Candidate,
+    Content,
+    Filters,
+    SearchIndex,
+)
+
+T = TypeVar("T")
+
+MAX_LIMIT = 1000
+"""The most results of one search."""
+
+CANDIDATES = 160
+"""How many messages are ranked by more than their words, at the least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,20 +39,33 @@ class SearchResult:
     session_id: str
     role: str
     content: str
+    """The message's text; for a message without text, what its tools took and gave."""
+
     snippet: str
+    """The best place of the content, as plain text."""
+
     highlights: tuple[tuple[int, int], ...]
+    """Where the query's words are in the snippet: (start, end) in characters, ascending."""
+
     score: float
+    """The larger the better; comparable within one search only."""
+
     created_at: int
+    """When the message was stored, in ms since 1970."""
+
     row: int
+    """The message's number in its session."""
 
     def marked(self, before: str = "<mark>", after: str = "</mark>") -> str:
-        """The snippet with its highlights marked; everything else is escaped for HTML."""
+        """The snippet for HTML: escaped, with ``before`` and ``after`` around each highlight."""
         pieces: list[str] = []
         end = 0
         for start, stop in self.highlights:
-            pieces += [escape(self.snippet[end:start]), before, escape(self.snippet[start:stop]), after]
+            pieces += (
+                escape(self.snippet[end:start]), before, escape(self.snippet[start:stop]), after,
+            )  # fmt: skip
             end = stop
-        return "".join([*pieces, escape(self.snippet[end:])])
+        return "".join((*pieces, escape(self.snippet[end:])))
 
 
 def search_messages(
@@ -42,21 +80,241 @@ def search_messages(
     path_rows: Sequence[int] | None = None,
     now: int | None = None,
 ) -> list[SearchResult]:
-    """First form: terms by bm25; replaced below by the ranked form."""
-    terms = [t for t in query.replace("\x00", " ").split() if any(c.isalnum() for c in t)]
-    if not terms:
+    """Find the messages that answer a query, best first.
+
+    :param query: plain text; ``"a phrase"`` and ``begin*`` are all the syntax there is.
+    :param session_id: the session to search, or None for all.
+    :param limit: the most results, 1 to 1,000.
+    :param role: only messages of this role, or of one of these.
+    :param since: only messages stored at or after this time (ms since 1970).
+    :param until: only messages stored before this time (ms since 1970).
+    :param path_rows: only these messages, in the order of their path (a branch of one session).
+    :param now: the time that "yesterday" counts from, in ms since 1970.
+    :returns: nothing for an empty query, or when no message holds any of its words.
+    :raises InvalidSearchError: a parameter has no meaning.
+    :raises SearchError: the index failed.
+    """
+    filters = _checked(query, session_id, limit, role, since, until, path_rows)
+    parsed = parse_query(query)
+    if parsed is None:
         return []
-    match = " OR ".join('"' + t.replace('"', '""') + '"' for t in terms[:32])
-    rows = index.sql.execute(
-        "select s.message_id, n.session_id, s.role, s.text, -f.rank, s.created_at, s.row"
-        " from assistant_fts f join assistant_search s on s.doc = f.rowid"
-        " join assistant_search_sessions n on n.number = s.doc / 4294967296"
-        " where f.assistant_fts match ?1 and (?2 is null or n.session_id = ?2)"
-        " order by f.rank limit cast(?3 as integer)",
-        match, session_id, limit,
-    )
-    return [
-        SearchResult(str(r[0]), str(r[1]), str(r[2]), str(r[3]), str(r[3])[:200], (), float(r[4] or 0),
-                     int(r[5] or 0), int(r[6] or 0))
-        for r in rows
-    ]
+    search = _Search(index, parsed, session_id, limit, filters, path_rows, now)
+    return _asking(search.run)
+
+
+def _checked(
+    query: object,
+    session_id: object,
+    limit: object,
+    role: object,
+    since: object,
+    until: object,
+    path_rows: object,
+) -> Filters:
+    if not isinstance(query, str):
+        raise InvalidSearchError(f"a query is a string, got {type(query).__name__}")
+    if session_id is not None and not isinstance(session_id, str):
+        raise InvalidSearchError(f"a session id is a string, got {type(session_id).__name__}")
+    if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= MAX_LIMIT:
+        raise InvalidSearchError(f"a search limit is an integer from 1 to {MAX_LIMIT}: {limit!r}")
+    if path_rows is not None and session_id is None:
+        raise InvalidSearchError("a path belongs to one session: session_id is needed")
+    return Filters(_roles(role), _moment("since", since), _moment("until", until))
+
+
+def _roles(role: object) -> tuple[str, ...] | None:
+    if role is None:
+        return None
+    if isinstance(role, str):
+        return (role,)
+    if not isinstance(role, Sequence):
+        raise InvalidSearchError(f"a role is a string or a list of them: {role!r}")
+    roles: list[str] = []
+    for one in cast("Sequence[object]", role):
+        if not isinstance(one, str):
+            raise InvalidSearchError(f"a role is a string: {one!r}")
+        roles.append(one)
+    return tuple(roles)
+
+
+def _moment(name: str, value: object) -> int | None:
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > MAX_INTEGER:
+        raise InvalidSearchError(f"{name!r} is a time in ms since 1970: {value!r}")
+    return value
+
+
+def _asking(run: Callable[[], T]) -> T:
+    try:
+        return run()
+    except SqlError as error:
+        raise SearchError(f"the search index failed: {error}") from error
+
+
+class _Search:
+    """One search, from the parsed query to its results."""
+
+    def __init__(
+        self,
+        index: SearchIndex,
+        query: Query,
+        session_id: str | None,
+        limit: int,
+        filters: Filters,
+        path_rows: Sequence[int] | None,
+        now: int | None,
+    ) -> None:
+        self._index = index
+        self._query = query
+        self._session_id = session_id
+        self._limit = limit
+        self._filters = filters
+        self._path_rows = path_rows
+        self._now = now
+
+    def run(self) -> list[SearchResult]:
+        """The results, best first."""
+        query = self._query
+        if query.phrase is None or self._path_rows is not None:
+            return self._ranked([])
+        found = self._index.phrase(self._session_id, query.phrase, self._filters, self._limit)
+        contents = _one_per_message(found)
+        if query.exact or len(contents) >= self._limit:
+            return [self._result(content, content.score) for content in contents]
+        return self._ranked(contents)
+
+    def _ranked(self, verbatim: list[Content]) -> list[SearchResult]:
+        """All words as alternatives; messages that hold the whole query verbatim come first."""
+        extent = self._index.extent(self._session_id)
+        hits = self._postings(extent.unspaced)
+        place = self._places()
+        terms = [
+            Term(_combine(found, term.variants, place), term.weight)
+            for term, found in zip(self._query.terms, hits, strict=True)
+        ]
+        sittings = extent.sittings if place is None else []
+        allowed = self._allowed(terms, place)
+        scores = rank_words(terms, extent.messages, sittings, allowed)
+        if place is not None:
+            order = list(place)
+            scores = {order[position]: score for position, score in scores.items()}
+        ranked = self._by_turns(scores)
+        known = {_first_key(content) for content in verbatim}
+        docs = [doc for doc in ranked if doc not in known][: self._limit - len(known)]
+        top = max(ranked.values(), default=0.0)
+        results = [self._result(content, top + content.score) for content in verbatim]
+        results += [
+            self._result(content, ranked[content.doc]) for content in self._index.contents(docs)
+        ]
+        return results
+
+    def _postings(self, unspaced: bool) -> list[list[list[int]]]:
+        """For each term, for each variant, the keys that match."""
+        by_table: dict[bool, list[tuple[str, str | None]]] = {False: [], True: []}
+        places: list[list[tuple[bool, int] | None]] = []
+        for term in self._query.terms:
+            found: list[tuple[bool, int] | None] = []
+            for variant in term.variants:
+                if variant.grams and not unspaced:
+                    found.append(None)
+                    continue
+                wanted = by_table[variant.grams]
+                found.append((variant.grams, len(wanted)))
+                wanted.append((variant.match, variant.literal))
+            places.append(found)
+        lists = {
+            grams: self._index.postings(self._session_id, wanted, grams=grams)
+            for grams, wanted in by_table.items()
+        }
+        return [[[] if at is None else lists[at[0]][at[1]] for at in found] for found in places]
+
+    def _places(self) -> dict[int, int] | None:
+        """For a branch: each key of its path, with its position on the path."""
+        if self._path_rows is None or self._session_id is None:
+            return None
+        base = self._index.base(self._session_id)
+        return {base + row: position for position, row in enumerate(self._path_rows)}
+
+    def _allowed(self, terms: list[Term], place: dict[int, int] | None) -> set[int] | None:
+        if self._query.exact:
+            return set[int].intersection(*(set(term.hits) for term in terms))
+        if place is None:
+            return None
+        return set(place.values())
+
+    def _by_turns(self, scores: dict[int, float]) -> dict[int, float]:
+        """The best of ``scores`` that pass the filters, ranked by what the turns do as well."""
+        order = sorted(scores, key=lambda doc: (-scores[doc], -doc))
+        wanted = max(CANDIDATES, 2 * self._limit)
+        candidates: list[Candidate] = []
+        start = 0
+        while start < len(order) and len(candidates) < wanted:
+            step = wanted if start == 0 else 4 * start
+            candidates += self._index.candidates(order[start : start + step], self._filters)
+            start += step
+            if self._filters == Filters():
+                break
+        question = self._question(candidates)
+        final = {
+            candidate.doc: scores[candidate.doc] * turn_factor(candidate, question)
+            for candidate in candidates
+        }
+        return dict(sorted(final.items(), key=lambda item: (-item[1], -item[0])))
+
+    def _question(self, candidates: list[Candidate]) -> Question:
+        query = self._query
+        times = [candidate.said_at for candidate in candidates] or [0]
+        return Question(
+            words=query.words,
+            plain=query.plain,
+            asks_time=query.asks_time,
+            asks_number=query.asks_number,
+            times=named_times(query.text, self._now, min(times), max(times)),
+        )
+
+    def _result(self, content: Content, score: float) -> SearchResult:
+        shown = (word for term in self._query.terms for word in term.shown)
+        cut, highlights = snippet((content.text, content.tools, content.about), shown)
+        return SearchResult(
+            id=content.message_id,
+            session_id=content.session_id,
+            role=content.role,
+            content=content.text or content.tools,
+            snippet=cut,
+            highlights=highlights,
+            score=score,
+            created_at=content.created_at,
+            row=content.row,
+        )
+
+
+def _combine(
+    found: list[list[int]], variants: Sequence[Variant], place: dict[int, int] | None
+) -> dict[int, float]:
+    hits: dict[int, float] = {}
+    for docs, variant in zip(found, variants, strict=True):
+        for doc in docs:
+            position = doc if place is None else place.get(doc)
+            if position is not None and variant.value > hits.get(position, 0.0):
+                hits[position] = variant.value
+    return hits
+
+
+def _one_per_message(contents: Iterable[Content]) -> list[Content]:
+    """Without further pieces of a message that is found already."""
+    seen: set[tuple[str, int]] = set()
+    kept: list[Content] = []
+    for content in contents:
+        key = (content.session_id, content.row)
+        if key not in seen:
+            seen.add(key)
+            kept.append(content)
+    return kept
+
+
+def _first_key(content: Content) -> int:
+    """The key of the first piece of the message that ``content`` is a piece of."""
+    if content.doc % SESSION_SPAN < FIRST_PIECE:
+        return content.doc
+    return content.doc // SESSION_SPAN * SESSION_SPAN + content.row

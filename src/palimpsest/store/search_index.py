@@ -12,14 +12,15 @@ one range of keys, which FTS5 reads directly, and a message's neighbours are the
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
 
 from palimpsest.errors import LimitError
-from palimpsest.hosts.interface import Sql
+from palimpsest.hosts.interface import Sql, SqlValue
 from palimpsest.messages import Message, is_compaction_message
 from palimpsest.store.schema import migrate
-from palimpsest.store.search_text import IndexedText, indexed_pieces
+from palimpsest.store.search_text import IndexedText, indexed_message
 
 SESSION_SPAN = 2**32
 """The keys of one session."""
@@ -49,10 +50,14 @@ create table assistant_search (
   speaker text not null,
   created_at integer not null,
   said_at integer not null,
+  sitting integer not null,
+  words integer not null,
+  traits integer not null,
   text text not null,
   tools text not null,
   about text not null
 );
+create index assistant_search_sittings on assistant_search (doc) where sitting = doc;
 create virtual table assistant_fts using fts5 (
   text, tools, about,
   content = 'assistant_search', content_rowid = 'doc', tokenize = 'porter unicode61'
@@ -79,17 +84,197 @@ end;
 
 _MIGRATIONS = (_drop_foreign_index, _TABLES)
 
-_ADD = """
+SITTING_PAUSE = 3_600_000
+"""The pause, in ms, after which talk is a new sitting."""
+
+SITTING_ROWS = 32
+"""The most row numbers that one sitting spans, pause or not."""
+
+# A message belongs to the sitting of the one before it, unless a pause or the span parts them.
+_ADD = f"""
 insert into assistant_search
-  (doc, row, message_id, role, speaker, created_at, said_at, text, tools, about)
-select number * 4294967296 + cast(?1 as integer), ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10
-from assistant_search_sessions where session_id = ?11
+  (doc, row, message_id, role, speaker, created_at, said_at, words, traits, text, tools, about,
+   sitting)
+select
+  number * {SESSION_SPAN} + cast(?1 as integer), ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12,
+  ifnull(
+    (
+      select before.sitting from assistant_search before
+      where before.doc = number * {SESSION_SPAN} + cast(?1 as integer) - 1
+        and abs(before.said_at - ?7) <= {SITTING_PAUSE}
+        and before.sitting > number * {SESSION_SPAN} + cast(?1 as integer) - {SITTING_ROWS}
+    ),
+    number * {SESSION_SPAN} + cast(?1 as integer)
+  )
+from assistant_search_sessions where session_id = ?13
 on conflict (doc) do update set
   message_id = excluded.message_id, role = excluded.role, speaker = excluded.speaker,
-  created_at = excluded.created_at, said_at = excluded.said_at,
-  text = excluded.text, tools = excluded.tools, about = excluded.about
+  created_at = excluded.created_at, said_at = excluded.said_at, words = excluded.words,
+  traits = excluded.traits, text = excluded.text, tools = excluded.tools, about = excluded.about
 returning doc
 """
+
+
+POSTINGS = 4_000
+"""The most messages that one expression is looked up in, newest first."""
+
+# The keys of one session, or of all (?1 null).
+_SPAN = f"""
+span (first, last) as (
+  select ifnull(min(number), 0) * {SESSION_SPAN}, (ifnull(max(number), -1) + 1) * {SESSION_SPAN} - 1
+  from assistant_search_sessions where ?1 is null or session_id = ?1
+)"""
+
+# How many messages there are (from the first to the last key of each session), and the keys that
+# open a sitting.
+_EXTENT = f"""
+with {_SPAN},
+size (messages) as (
+  select ifnull(sum(
+    (select max(doc) from assistant_search
+     where doc between number * {SESSION_SPAN} and number * {SESSION_SPAN} + {FIRST_PIECE - 1})
+    - (select min(doc) from assistant_search
+       where doc between number * {SESSION_SPAN} and number * {SESSION_SPAN} + {FIRST_PIECE - 1})
+    + 1
+  ), 0)
+  from assistant_search_sessions where ?1 is null or session_id = ?1
+)
+select
+  (select messages from size),
+  (select json_group_array(doc) from assistant_search
+   where sitting = doc and doc between (select first from span) and (select last from span)),
+  exists (select 1 from assistant_fts_grams limit 1)
+"""
+
+
+def _postings(table: str, newest: int) -> str:
+    # An expression is [match, literal]: rows that match and, unless it is null, hold the literal.
+    return f"""
+with {_SPAN}
+select (
+  select json_group_array(hit) from (
+    select f.rowid as hit from {table} f
+    where f.{table} match json_extract(wanted.value, '$[0]')
+      and f.rowid between (select first from span) and (select last from span)
+      and (
+        json_extract(wanted.value, '$[1]') is null
+        or exists (
+          select 1 from assistant_search d where d.doc = f.rowid and (
+            instr(lower(d.text), json_extract(wanted.value, '$[1]'))
+            or instr(lower(d.tools), json_extract(wanted.value, '$[1]'))
+          )
+        )
+      )
+    order by f.rowid desc limit {newest}
+  )
+)
+from json_each(?2) wanted order by wanted.key
+"""
+
+
+_WORD_POSTINGS = _postings("assistant_fts", POSTINGS)
+_GRAM_POSTINGS = _postings("assistant_fts_grams", POSTINGS)
+
+
+def _passes(first: int) -> str:
+    # Three parameters: roles (JSON array or null), since and until (ms or null).
+    roles, since, until = f"?{first}", f"?{first + 1}", f"?{first + 2}"
+    return (
+        f"({roles} is null or d.role in (select value from json_each({roles})))"
+        f" and ({since} is null or d.created_at >= {since})"
+        f" and ({until} is null or d.created_at < {until})"
+    )
+
+
+_PHRASE = f"""
+with {_SPAN}
+select
+  d.doc, d.row, d.message_id, n.session_id, d.role, d.created_at, d.text, d.tools, d.about, -f.rank
+from assistant_fts f
+join assistant_search d on d.doc = f.rowid
+join assistant_search_sessions n on n.number = d.doc / {SESSION_SPAN}
+where f.assistant_fts match ?2
+  and f.rowid between (select first from span) and (select last from span)
+  and {_passes(3)}
+order by f.rank limit cast(?6 as integer)
+"""
+
+_TRAITS = f"""
+select json_group_array(json_array(
+  d.doc, d.role, d.speaker, d.said_at, d.words, d.traits, ifnull(p.traits, 0), p.said_at
+))
+from json_each(?1) wanted
+join assistant_search d on d.doc = wanted.value
+left join assistant_search p on p.doc = d.doc - 1
+where {_passes(2)}
+"""
+
+_CONTENT = f"""
+select d.doc, d.row, d.message_id, n.session_id, d.role, d.created_at, d.text, d.tools, d.about
+from json_each(?1) wanted
+join assistant_search d on d.doc = wanted.value
+join assistant_search_sessions n on n.number = d.doc / {SESSION_SPAN}
+order by wanted.key
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What messages a search may return."""
+
+    roles: tuple[str, ...] | None = None
+    since: int | None = None
+    until: int | None = None
+
+    def bindings(self) -> tuple[SqlValue, SqlValue, SqlValue]:
+        """As the statements take them."""
+        roles = None if self.roles is None else json.dumps(self.roles)
+        return roles, self.since, self.until
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How large what is searched is."""
+
+    messages: int
+    """How many messages there are, deleted ones included."""
+
+    sittings: list[int]
+    """The keys that open a sitting, ascending."""
+
+    unspaced: bool
+    """Whether the second index holds anything at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What ranking is told of a message."""
+
+    doc: int
+    role: str
+    speaker: str
+    said_at: int
+    words: int
+    traits: int
+    traits_before: int
+    said_before: int | None
+    """When the message before it was said; None for the first one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a search result is made of."""
+
+    doc: int
+    row: int
+    message_id: str
+    session_id: str
+    role: str
+    created_at: int
+    text: str
+    tools: str
+    about: str
+    score: float
 
 
 class SearchIndex:
@@ -118,14 +303,14 @@ class SearchIndex:
             return
         if not 0 < row < FIRST_PIECE:
             raise LimitError(f"a search row number lies between 1 and 2^31 - 1, got {row}")
-        pieces, speaker, said = indexed_pieces(message, reasoning=self._reasoning)
+        read = indexed_message(message, reasoning=self._reasoning)
         fields = (
-            str(message["id"]), str(message["role"]), speaker, created_at,
-            created_at if said is None else said,
+            str(message["id"]), str(message["role"]), read.speaker, created_at,
+            created_at if read.said_at is None else read.said_at, read.words, read.traits,
         )  # fmt: skip
-        doc = self._put(session_id, row, row, fields, pieces[0])
-        if len(pieces) > 1:
-            self._put_further_pieces(session_id, row, doc, fields, pieces[1:])
+        doc = self._put(session_id, row, row, fields, read.pieces[0])
+        if len(read.pieces) > 1:
+            self._put_further_pieces(session_id, row, doc, fields, read.pieces[1:])
 
     def update(self, session_id: str, row: int, message: Message, created_at: int) -> None:
         """Index a message anew after it was replaced; adds it if it was not indexed."""
@@ -134,7 +319,9 @@ class SearchIndex:
         if number := self._number(session_id):
             doc = number * SESSION_SPAN + row
             self._remove_further_pieces(number, [row])
-            self.sql.execute("delete from assistant_fts_grams where rowid = cast(? as integer)", doc)
+            self.sql.execute(
+                "delete from assistant_fts_grams where rowid = cast(? as integer)", doc
+            )
         self.add(session_id, row, message, created_at)
 
     def remove(self, session_id: str, rows: Iterable[int]) -> None:
@@ -160,11 +347,79 @@ class SearchIndex:
         first, last = number * SESSION_SPAN, (number + 1) * SESSION_SPAN - 1
         for table, key in (("assistant_fts_grams", "rowid"), ("assistant_search", "doc")):
             self.sql.execute(
-                f"delete from {table} where {key} between cast(? as integer) and cast(? as integer)",
+                f"delete from {table}"
+                f" where {key} between cast(? as integer) and cast(? as integer)",
                 first,
                 last,
             )
         self.sql.execute("delete from assistant_search_sessions where number = ?", number)
+
+    # -- reading ----------------------------------------------------------------------------
+
+    def base(self, session_id: str) -> int:
+        """What is added to a session's row numbers to make keys; 0 for an unknown session."""
+        return (self._number(session_id) or 0) * SESSION_SPAN
+
+    def extent(self, session_id: str | None) -> Extent:
+        """How large a session (None: every session) is."""
+        messages, sittings, unspaced = self.sql.execute(_EXTENT, session_id)[0]
+        return Extent(int(messages or 0), json.loads(str(sittings)), bool(unspaced))
+
+    def postings(
+        self,
+        session_id: str | None,
+        expressions: Sequence[tuple[str, str | None]],
+        *,
+        grams: bool = False,
+    ) -> list[list[int]]:
+        """The keys of the messages that match each expression, newest first.
+
+        :param expressions: FTS5 expressions, each with a literal (lower case) that the text must
+            hold besides, or None.
+        :param grams: whether they are meant for the index of unspaced scripts.
+        """
+        if not expressions:
+            return []
+        statement = _GRAM_POSTINGS if grams else _WORD_POSTINGS
+        wanted = json.dumps(expressions, ensure_ascii=False)
+        found = [json.loads(str(row[0])) for row in self.sql.execute(statement, session_id, wanted)]
+        return self._first_pieces(found)
+
+    def phrase(
+        self, session_id: str | None, match: str, filters: Filters, limit: int
+    ) -> list[Content]:
+        """The messages that match one FTS5 expression of the word index, the best (bm25) first."""
+        rows = self.sql.execute(_PHRASE, session_id, match, *filters.bindings(), limit)
+        return [Content(*cast("list[Any]", row)) for row in rows]
+
+    def candidates(self, docs: Iterable[int], filters: Filters) -> list[Candidate]:
+        """What ranking needs to know of those of ``docs`` that pass the filters."""
+        wanted = json.dumps(list(docs))
+        rows = self.sql.execute(_TRAITS, wanted, *filters.bindings())
+        return [Candidate(*row) for row in json.loads(str(rows[0][0]))]
+
+    def contents(self, docs: Sequence[int]) -> list[Content]:
+        """The words of messages, in the order asked for; scores are 0."""
+        rows = self.sql.execute(_CONTENT, json.dumps(docs))
+        return [Content(*cast("list[Any]", [*row, 0.0])) for row in rows]
+
+    def _first_pieces(self, postings: list[list[int]]) -> list[list[int]]:
+        """The postings with every further piece replaced by its message's first piece."""
+        further = {doc for hits in postings for doc in hits if doc % SESSION_SPAN >= FIRST_PIECE}
+        if not further:
+            return postings
+        rows = self.sql.execute(
+            "select d.doc, d.row from json_each(?) wanted"
+            " join assistant_search d on d.doc = wanted.value",
+            json.dumps(sorted(further)),
+        )
+        first = {
+            int(doc or 0): int(doc or 0) // SESSION_SPAN * SESSION_SPAN + int(row or 0)
+            for doc, row in rows
+        }
+        return [list(dict.fromkeys(first.get(doc, doc) for doc in hits)) for hits in postings]
+
+    # -- parts of writing ---------------------------------------------------------------------
 
     def _put(
         self, session_id: str, key: int, row: int, fields: tuple[Any, ...], piece: IndexedText

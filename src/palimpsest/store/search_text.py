@@ -52,6 +52,43 @@ HAS_UNSPACED = re.compile(f"[{_UNSPACED}{_EMOJI}]")
 _RUN = re.compile(f"[{_UNSPACED}{_EMOJI}][{_UNSPACED}{_EMOJI}{_MARKS}]*|[^\\W_]+")
 
 
+# What a turn does, as far as its words tell (English). Ranking prefers turns that report over
+# turns that only ask or react; see palimpsest.session.ranking.
+ASKS = 1
+"""The text ends with a question mark."""
+HAS_QUESTION = 2
+"""The text holds a question mark."""
+ABOUT_SELF = 4
+"""The text speaks of its speaker (I, my, we, ...)."""
+ABOUT_OTHER = 8
+"""The text speaks of the one spoken to (you, your)."""
+TELLS_TIME = 16
+"""The text names a time (yesterday, last, a month, a day of the week, ...)."""
+TELLS_NUMBER = 32
+"""The text holds a number, in digits or words."""
+
+_SELF_WORDS = frozenset({"i", "my", "mine", "me", "we", "our", "ours", "us", "myself", "ourselves"})
+_OTHER_WORDS = frozenset({"you", "your", "yours"})
+_TIME_WORDS = frozenset(
+    (
+        "yesterday", "today", "tonight", "tomorrow", "ago", "last", "next", "week", "weeks",
+        "weekend", "month", "months", "year", "years", "recently", "january", "february", "march",
+        "april", "may", "june", "july", "august", "september", "october", "november", "december",
+        "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday", "summer",
+    )
+)  # fmt: skip
+_NUMBER_WORDS = frozenset(
+    (
+        "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "couple",
+        "few", "several", "dozen", "once", "twice",
+    )
+)  # fmt: skip
+_LATIN_WORD = re.compile(r"[a-z]+|\d+")
+
+TRAITS_READ = 20_000
+"""How many characters of a text are read for its traits."""
+
+
 @dataclass(frozen=True, slots=True)
 class IndexedText:
     """One row's worth of a message's words."""
@@ -63,12 +100,28 @@ class IndexedText:
     """The message's unspaced scripts in single characters, parted by spaces; '' for others."""
 
 
-def indexed_pieces(
-    message: Mapping[str, Any], *, reasoning: bool = False
-) -> tuple[list[IndexedText], str, int | None]:
-    """What the index holds of a message: its pieces (one, unless it is very long), the speaker
-    in lower case ('' if unknown), and when it was said (ms since 1970; None if it does not tell).
-    """
+@dataclass(frozen=True, slots=True)
+class IndexedMessage:
+    """What the index holds of a message."""
+
+    pieces: list[IndexedText]
+    """One, unless the message is very long."""
+
+    speaker: str
+    """Who speaks, in lower case; '' if unknown."""
+
+    said_at: int | None
+    """When it was said by its own account, in ms since 1970; None if it does not tell."""
+
+    traits: int
+    """The bits that say what the turn does (:data:`ASKS` and the others)."""
+
+    words: int
+    """About how many words the text has."""
+
+
+def indexed_message(message: Mapping[str, Any], *, reasoning: bool = False) -> IndexedMessage:
+    """Read a message for the index; reasoning parts count as text only if asked for."""
     texts: list[str] = []
     tools: list[str] = []
     for part in message.get("parts", ()):
@@ -94,7 +147,27 @@ def indexed_pieces(
             _split(text), _split(tool_text), [about_text], fillvalue=""
         )
     ]
-    return pieces, speaker.lower(), said_at(message, fields)
+    traits, words = _traits(text)
+    return IndexedMessage(pieces, speaker.lower(), said_at(message, fields), traits, words)
+
+
+def _traits(text: str) -> tuple[int, int]:
+    head = text[:TRAITS_READ]
+    found = _LATIN_WORD.findall(head.lower())
+    words = set(found)
+    traits = 0
+    if "?" in head or "？" in head:
+        traits = HAS_QUESTION | (ASKS if head.rstrip()[-1:] in ("?", "？") else 0)
+    if not words.isdisjoint(_SELF_WORDS):
+        traits |= ABOUT_SELF
+    if not words.isdisjoint(_OTHER_WORDS):
+        traits |= ABOUT_OTHER
+    if not words.isdisjoint(_TIME_WORDS):
+        traits |= TELLS_TIME
+    if not words.isdisjoint(_NUMBER_WORDS) or any(word.isdigit() for word in words):
+        traits |= TELLS_NUMBER
+    count = len(found) if head.isascii() else max(len(found), len(head) // 4)
+    return traits, count * len(text) // len(head) if head else 0
 
 
 def _read_part(part: Any, texts: list[str], tools: list[str], reasoning: bool) -> None:
@@ -176,8 +249,9 @@ def said_at(message: Mapping[str, Any], metadata: Mapping[str, Any]) -> int | No
 
 
 _MONTHS = (
-    "january february march april may june july august september october november december"
-).split()
+    "january", "february", "march", "april", "may", "june", "july", "august", "september",
+    "october", "november", "december",
+)  # fmt: skip
 _WRITTEN_DATE = re.compile(
     r"(?:(?P<hour>\d{1,2}):(?P<minute>\d\d)(?: ?(?P<half>[ap]m))?.{0,6}?)?\b"
     r"(?:(?P<day>\d{1,2})(?:st|nd|rd|th)? (?P<month>[a-z]{3,9})"

@@ -1,0 +1,198 @@
+"""How messages are ranked for a query: pure functions over what the index found.
+
+A conversation is not a set of documents. Three things are therefore added to the usual weight of
+rare words:
+
+- **Neighbours.** A word counts for the messages around it too (:data:`NEARNESS`): an answer seldom
+  repeats the words of its question. Only the nearest occurrence counts, so that talk which goes
+  on repeating one word gains nothing.
+- **The sitting.** Messages of a sitting (talk without a long pause) that holds many of the query's
+  rare words are preferred (:data:`SITTING_WEIGHT`).
+- **What a turn does.** Turns that report, in answer to a question or at the start of a sitting, are
+  preferred to turns that ask or react; so are turns by who is named in the query, turns that tell a
+  time or a number when the query asks for one, and turns said when the query says. Each is one
+  factor (:data:`FACTORS`), small beside the words'.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from palimpsest.store.search_index import Candidate
+from palimpsest.store.search_text import (
+    ABOUT_OTHER,
+    ABOUT_SELF,
+    ASKS,
+    HAS_QUESTION,
+    TELLS_NUMBER,
+    TELLS_TIME,
+)
+
+NEARNESS = {0: 1.0, 1: 0.75, -1: 0.4, 2: 0.4, -2: 0.4}
+"""What an occurrence counts for a message so many turns after it (negative: before it)."""
+
+RARITY_POWER = 0.8
+"""The power of inverse document frequency: below 1, several common words beat one rare word."""
+
+SITTING_WEIGHT = 0.6
+"""What the words of the whole sitting count beside those of the message and its neighbours."""
+
+BROAD = 1_200
+"""Words found in more messages than this only add to messages that rarer words found."""
+
+PAUSE = 3_600_000
+"""The pause, in ms, after which a message opens a sitting."""
+
+FACTORS = {
+    "asks": -0.12,
+    "about self": 0.13,
+    "about other": -0.10,
+    "answers": 0.20,
+    "opens": 0.24,
+    "speaker": 0.25,
+    "time": 0.30,
+    "number": 0.18,
+    "when": 0.50,
+}
+"""Natural logarithms of the factors of what a turn does, for queries in plain words."""
+
+LENGTH_POWER = 0.05
+"""How much longer turns are preferred, between 4 and 60 words."""
+
+LONG = 300
+"""Messages of more words than this are held back a little: they hold any word by chance."""
+
+LONG_POWER = 0.1
+
+
+@dataclass(slots=True)
+class Term:
+    """One word or phrase of the query and where it was found."""
+
+    hits: dict[int, float]
+    """The position of each message that holds it, and how well (1: the very word)."""
+
+    weight: float = 1.0
+    """What the term counts beside the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What the query asks for besides its words."""
+
+    words: frozenset[str] = frozenset()
+    """All its words in lower case, for names of speakers."""
+
+    plain: bool = True
+    """Whether it is in plain words; for a bare keyword what a turn does is no matter."""
+
+    asks_time: bool = False
+    asks_number: bool = False
+    times: Sequence[tuple[int, int]] = field(default_factory=lambda: ())
+    """Spans of time (ms, end excluded) that it names."""
+
+
+def rank_words(
+    terms: Sequence[Term],
+    messages: int,
+    sittings: Sequence[int],
+    allowed: Collection[int] | None = None,
+) -> dict[int, float]:
+    """The score of each position by the query's words alone.
+
+    :param messages: how many messages there are.
+    :param sittings: the positions that open a sitting, ascending.
+    :param allowed: only these positions are scored (None: all).
+    """
+    scores: dict[int, float] = {}
+    sitting_scores: dict[int, float] = {}
+    for term in sorted(terms, key=lambda term: len(term.hits)):
+        if not term.hits:
+            continue
+        rarity = _rarity(sum(term.hits.values()), messages) * term.weight
+        if len(term.hits) > BROAD and scores:
+            _add_broad(scores, term.hits, rarity)
+        else:
+            _add_near(scores, term.hits, rarity)
+        if sittings:
+            _add_sittings(sitting_scores, term, sittings)
+    if allowed is not None:
+        scores = {position: score for position, score in scores.items() if position in allowed}
+    if sitting_scores:
+        for position in scores:
+            sitting = bisect_right(sittings, position)
+            scores[position] += SITTING_WEIGHT * sitting_scores.get(sitting, 0.0)
+    return scores
+
+
+def _rarity(found: float, messages: int) -> float:
+    others = max(messages - found, 0.0)
+    return math.log(1 + (others + 0.5) / (found + 0.5)) ** RARITY_POWER
+
+
+def _add_near(scores: dict[int, float], hits: Mapping[int, float], rarity: float) -> None:
+    best = dict(hits)
+    for offset, share in NEARNESS.items():
+        if offset == 0:
+            continue
+        for position, value in hits.items():
+            place = position + offset
+            if value * share > best.get(place, 0.0):
+                best[place] = value * share
+    for place, value in best.items():
+        scores[place] = scores.get(place, 0.0) + rarity * value
+
+
+def _add_broad(scores: dict[int, float], hits: Mapping[int, float], rarity: float) -> None:
+    for place in scores:
+        scores[place] += rarity * max(
+            hits.get(place - offset, 0.0) * share for offset, share in NEARNESS.items()
+        )
+
+
+def _add_sittings(scores: dict[int, float], term: Term, sittings: Sequence[int]) -> None:
+    best: dict[int, float] = {}
+    for position, value in term.hits.items():
+        sitting = bisect_right(sittings, position)
+        if value > best.get(sitting, 0.0):
+            best[sitting] = value
+    rarity = _rarity(len(best), len(sittings)) * term.weight
+    for sitting, value in best.items():
+        scores[sitting] = scores.get(sitting, 0.0) + rarity * value
+
+
+def turn_factor(candidate: Candidate, question: Question) -> float:
+    """What the score by words is multiplied with for what the turn does."""
+    power = _length_power(candidate.words)
+    traits = candidate.traits
+    if question.plain:
+        if traits & ASKS:
+            power += FACTORS["asks"]
+        if traits & ABOUT_SELF:
+            power += FACTORS["about self"]
+        if traits & ABOUT_OTHER:
+            power += FACTORS["about other"]
+        before = candidate.said_before
+        if before is None or abs(candidate.said_at - before) > PAUSE:
+            power += FACTORS["opens"]
+        elif candidate.traits_before & HAS_QUESTION:
+            power += FACTORS["answers"]
+    if question.asks_time and traits & TELLS_TIME:
+        power += FACTORS["time"]
+    if question.asks_number and traits & TELLS_NUMBER:
+        power += FACTORS["number"]
+    if not question.words.isdisjoint((candidate.speaker or candidate.role).split()):
+        power += FACTORS["speaker"]
+    if any(start <= candidate.said_at < end for start, end in question.times):
+        power += FACTORS["when"]
+    return math.exp(power)
+
+
+def _length_power(words: int) -> float:
+    power = LENGTH_POWER * math.log(min(max(words, 4), 60) / 20)
+    if words > LONG:
+        power -= LONG_POWER * math.log(words / LONG)
+    return power

@@ -1,0 +1,260 @@
+"""What a query in plain text asks the index for.
+
+No query text is ever syntax of SQL or FTS5. Two forms have a meaning of their own: a phrase in
+double quotes, and a word that ends in ``*`` (any word that begins so). A query of quoted phrases
+only asks for messages that hold all of them; in any other query all words are alternatives, and
+ranking decides.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from palimpsest.session.search_words import STOP_WORDS, other_forms
+from palimpsest.store.search_text import HAS_UNSPACED, segmented, storable
+
+MAX_QUERY_CHARACTERS = 20_000
+"""What lies beyond is not read: a query is a question, not a document."""
+
+MAX_TERMS = 40
+"""The most words of one query that are looked up."""
+
+PHRASE_WORDS = 3
+"""From so many words on, messages that hold the whole query word for word are looked for first."""
+
+_QUOTED = re.compile('["“”„«]([^"“”„«»]+)["“”»]')
+_PART = re.compile(r"[^\W_]+")
+_EDGES = "\"“”„«»‘’'`()[]{}<>,;:!?…。、，！？；：「」『』.·*"
+_POSSESSIVE = re.compile(r"['’](?:s|S)?$")
+_NUMBER_QUESTION = re.compile(r"\bhow (?:many|much|long|old|often|far|big|tall)\b")
+_TIME_QUESTION = re.compile(
+    r"\bwhen\b|\b(?:what|which) (?:date|day|month|year|time|week)\b|\bhow long ago\b"
+)
+_QUESTION_WORDS = frozenset(
+    (
+        "what", "when", "where", "which", "who", "whom", "whose", "why", "how", "did", "do", "does",
+        "is", "are", "was", "were", "can", "could",
+    )
+)  # fmt: skip
+
+SYNONYM_VALUE = 0.7
+"""What a synonym counts beside the word itself."""
+
+MEMBER_VALUE = 0.5
+"""What a member of the category that a word names counts."""
+
+PART_VALUE = 0.5
+"""What a part of an identifier counts beside the whole."""
+
+LOOSE_VALUE = 0.6
+"""What an identifier's words in a row count when other signs part them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One way a term may be written."""
+
+    match: str
+    """An FTS5 expression, safely quoted."""
+
+    value: float = 1.0
+    literal: str | None = None
+    """What the text must hold besides, in lower case."""
+
+    grams: bool = False
+    """Whether it is looked up in the index of unspaced scripts."""
+
+
+@dataclass(slots=True)
+class QueryTerm:
+    """One word or phrase of the query."""
+
+    variants: list[Variant]
+    shown: list[str] = field(default_factory=list[str])
+    """What to highlight: words, or phrases with spaces; unspaced scripts as they are."""
+
+    weight: float = 1.0
+
+
+@dataclass(slots=True)
+class Query:
+    """A query as it is looked up."""
+
+    text: str
+    terms: list[QueryTerm]
+    exact: bool
+    """Whether every term must be in a message (a query of quoted phrases only)."""
+
+    phrase: str | None
+    """The whole query as one FTS5 phrase, where looking for it first makes sense."""
+
+    words: frozenset[str]
+    plain: bool
+    asks_time: bool
+    asks_number: bool
+
+
+def parse_query(text: str) -> Query | None:
+    """Read a query; None if it holds no word (or other sign) that can be searched for."""
+    text = storable(text[:MAX_QUERY_CHARACTERS]).strip()
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", text)
+    quoted = [phrase for phrase in _QUOTED.findall(text) if searchable(phrase)]
+    rest = _QUOTED.sub(" ", text) if quoted else text
+    phrases = [term for phrase in quoted for term in _phrase_terms(phrase)]
+    words = list(_word_terms(rest))
+    terms = [*phrases, *words][:MAX_TERMS]
+    if not terms:
+        return None
+    parts = [part.lower() for part in _PART.findall(text)]
+    lowered = text.lower()
+    exact = bool(phrases) and not words
+    return Query(
+        text=text,
+        terms=terms,
+        exact=exact,
+        phrase=_lean_phrase(phrases, exact, text, len(parts)),
+        words=frozenset(parts),
+        plain=len(parts) > 3 or text.endswith("?") or bool(parts and parts[0] in _QUESTION_WORDS),
+        asks_time=_TIME_QUESTION.search(lowered) is not None,
+        asks_number=_NUMBER_QUESTION.search(lowered) is not None,
+    )
+
+
+def searchable(text: str) -> bool:
+    """Whether the text holds anything that the index holds."""
+    return _PART.search(text) is not None or HAS_UNSPACED.search(text) is not None
+
+
+def quote(words: str) -> str:
+    """Words as one FTS5 phrase: nothing inside is syntax."""
+    return '"' + words.replace('"', '""') + '"'
+
+
+def _lean_phrase(phrases: list[QueryTerm], exact: bool, text: str, words: int) -> str | None:
+    if exact:
+        variants = [variant for term in phrases for variant in term.variants[:1]]
+        if any(variant.grams or variant.literal for variant in variants):
+            return None
+        return " AND ".join(variant.match for variant in variants)
+    if words < PHRASE_WORDS or HAS_UNSPACED.search(text) or "*" in text:
+        return None
+    return quote(" ".join(_PART.findall(text)[:100]))
+
+
+def _phrase_terms(phrase: str) -> Iterator[QueryTerm]:
+    if HAS_UNSPACED.search(phrase):
+        for run in _runs(phrase):
+            yield QueryTerm([Variant(quote(" ".join(run)), grams=True)], ["".join(run)])
+        return
+    parts = _PART.findall(phrase)
+    literal = phrase.strip().lower() if _has_bare_sign(phrase) else None
+    yield QueryTerm([Variant(quote(" ".join(parts)), literal=literal)], [" ".join(parts)])
+
+
+def _has_bare_sign(text: str) -> bool:
+    # "C++" or "--flag": the signs tell it from "C" and "flag". Signs between words do not matter.
+    core = text.strip().strip(_EDGES)
+    return core.isascii() and bool(core) and not (core[0].isalnum() and core[-1].isalnum())
+
+
+def _word_terms(text: str) -> Iterator[QueryTerm]:
+    content: list[QueryTerm] = []
+    stop: list[QueryTerm] = []
+    seen: set[str] = set()
+    for token in text.split():
+        if token.lower() in seen or len(content) >= MAX_TERMS:
+            continue
+        seen.add(token.lower())
+        for term, is_stop in _token_terms(token):
+            (stop if is_stop else content).append(term)
+    yield from content or stop
+
+
+def _token_terms(token: str) -> Iterator[tuple[QueryTerm, bool]]:
+    if HAS_UNSPACED.search(token):
+        for term in _unspaced_terms(token):
+            yield term, False
+        return
+    prefix = len(token) > 1 and token[-1] == "*" and token[-2].isalnum()
+    core = _POSSESSIVE.sub("", token.strip(_EDGES))
+    parts = [part.lower() for part in _PART.findall(core)]
+    if not parts:
+        return
+    words = " ".join(parts)
+    if prefix:
+        yield QueryTerm([Variant(f"{quote(words)} *")], [f"{words}*"]), False
+        return
+    simple = len(parts) == 1 and core.lower() == parts[0]
+    if simple:
+        yield _simple_term(parts[0]), parts[0] in STOP_WORDS
+        return
+    stop = all(part in STOP_WORDS for part in parts) and not _has_bare_sign(core)
+    yield _identifier_term(core, parts), stop
+
+
+def _simple_term(word: str) -> QueryTerm:
+    forms, synonyms, members = other_forms(word)
+    variants = [Variant(_any_of((word, *forms)))]
+    if synonyms:
+        variants.append(Variant(_any_of(synonyms), SYNONYM_VALUE))
+    if members:
+        variants.append(Variant(_any_of(members), MEMBER_VALUE))
+    return QueryTerm(variants, [word, *forms, *synonyms, *members])
+
+
+def _any_of(words: tuple[str, ...]) -> str:
+    return " OR ".join(quote(word) for word in words)
+
+
+def _identifier_term(core: str, parts: list[str]) -> QueryTerm:
+    whole = quote(" ".join(parts))
+    literal = core.lower() if core.isascii() else None
+    # Signs at an edge ("C++") tell it from the bare word; signs inside are mostly style.
+    loose = LOOSE_VALUE / 2 if _has_bare_sign(core) else LOOSE_VALUE
+    variants = [Variant(whole, literal=literal)]
+    if literal is not None:
+        variants.append(Variant(whole, loose))
+    if len(parts) > 1:
+        joined = "".join(parts)
+        if joined.isalpha():
+            variants.append(Variant(quote(joined), LOOSE_VALUE))
+        alone = tuple(part for part in parts if len(part) > 1 and part not in STOP_WORDS)
+        if alone:
+            variants.append(Variant(_any_of(alone), PART_VALUE))
+    return QueryTerm(variants, [" ".join(parts), *parts])
+
+
+def _unspaced_terms(token: str) -> Iterator[QueryTerm]:
+    for run in _runs(token):
+        if len(run) == 1 and run[0].isascii():
+            word = run[0]
+            yield QueryTerm([Variant(quote(word)), Variant(quote(word), grams=True)], [word])
+            continue
+        if len(run) <= 8:
+            yield QueryTerm([Variant(quote(" ".join(run)), grams=True)], ["".join(run)])
+        if len(run) > 2:
+            for first, second in pairwise(run):
+                pair = [Variant(quote(f"{first} {second}"), grams=True)]
+                yield QueryTerm(pair, [first + second], weight=0.7)
+
+
+def _runs(text: str) -> Iterator[list[str]]:
+    """The runs of unspaced characters, and the words between them, as the index holds them."""
+    for run in segmented(text).split("."):
+        characters = run.split()
+        held: list[str] = []
+        for character in characters:
+            if character.isascii():
+                if held:
+                    yield held
+                yield [character]
+                held = []
+            else:
+                held.append(character)
+        if held:
+            yield held
