@@ -1,28 +1,57 @@
-"""``python -m palimpsest COMMAND``: the library's commands for the terminal."""
+"""``python -m palimpsest COMMAND``: chat with an agent, look into a conversation, move it."""
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 from collections.abc import Sequence
 
+from palimpsest.errors import PalimpsestError
+
+COMMANDS = {
+    "chat": "palimpsest.cli.chat",
+    "inspect": "palimpsest.cli.inspect",
+    "search": "palimpsest.cli.search",
+    "export": "palimpsest.cli.export",
+    "import": "palimpsest.cli.importing",
+    "token": "palimpsest.cli.token",
+}
+"""Each command's module; it has ``SUMMARY``, ``add_arguments(parser)`` and ``run(options)``."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns its exit status."""
-    parser = argparse.ArgumentParser(prog="palimpsest", description="Agents that remember.")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    try:
-        from palimpsest.cli import chat
-    except ModuleNotFoundError as error:
-        if error.name not in ("rich", "websockets"):
-            raise
-        print(f"palimpsest needs {error.name}: pip install 'palimpsest[cli]'", file=sys.stderr)
+    """Run one command; returns the exit code (2 for a refusal with its reason)."""
+    parser = argparse.ArgumentParser(prog="palimpsest", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, module_name in COMMANDS.items():
+        try:
+            module = importlib.import_module(module_name)
+        except ModuleNotFoundError as error:
+            if (error.name or "").startswith("palimpsest"):
+                raise
+            commands.add_parser(name, help=f"needs the package {error.name}").set_defaults(
+                missing=error.name
+            )
+            continue
+        description = getattr(module, "DESCRIPTION", module.__doc__)
+        command = commands.add_parser(name, help=module.SUMMARY, description=description)
+        module.add_arguments(command)
+        command.set_defaults(run=module.run)
+    options, rest = parser.parse_known_args(arguments)
+    missing = getattr(options, "missing", None)
+    if missing is not None:
+        print(f"palimpsest: install {missing}: pip install 'palimpsest[cli]'", file=sys.stderr)
         return 2
-    chat_parser = commands.add_parser("chat", help=chat.SUMMARY, description=chat.DESCRIPTION)
-    chat.add_arguments(chat_parser)
-    chat_parser.set_defaults(run=chat.run)
-    options = parser.parse_args(arguments)
-    return int(options.run(options))
+    if rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    try:
+        return int(options.run(options))
+    except (PalimpsestError, OSError) as error:
+        print(f"palimpsest: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
 
 
 if __name__ == "__main__":

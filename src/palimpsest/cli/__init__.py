@@ -1,1 +1,1 @@
-"""Commands for the terminal: ``python -m palimpsest COMMAND``."""
+"""The commands of ``python -m palimpsest``; each module is one command."""

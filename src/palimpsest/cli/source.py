@@ -1,0 +1,119 @@
+"""Where a command reads from: an agent's address, a database file, or an exported conversation."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import tempfile
+import urllib.error
+import urllib.request
+import uuid
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from palimpsest.errors import InvalidImportError
+from palimpsest.hosts.local import LocalHost
+from palimpsest.interchange import read_conversation
+from palimpsest.session.exchange import import_conversation
+from palimpsest.session.manager import SessionManager
+
+SOURCE_HELP = "an agent's address (http://...), its database file, or an exported conversation"
+
+_SQLITE_HEADER = b"SQLite format 3\0"
+_TIMEOUT_SECONDS = 60.0
+
+
+def is_address(source: str) -> bool:
+    """Whether the source is an agent's address."""
+    return urlsplit(source).scheme in ("http", "https")
+
+
+class RemoteAgent:
+    """An agent reached over HTTP.
+
+    :param address: ``http://host/agents/{agent}/{name}``.
+    :param token: sent as a bearer token where the deployment asks for one.
+    """
+
+    def __init__(self, address: str, token: str | None = None) -> None:
+        self._address = address.rstrip("/")
+        self._headers = {"authorization": f"Bearer {token}"} if token else {}
+
+    def request(
+        self, method: str, path: str, query: dict[str, Any] | None = None, body: bytes | None = None
+    ) -> bytes:
+        """The body of the answer.
+
+        :raises OSError: the agent could not be reached, or answered with an error; its text.
+        """
+        url = f"{self._address}/{path}"
+        if query:
+            url += "?" + urlencode(
+                {key: value for key, value in query.items() if value is not None}
+            )
+        request = urllib.request.Request(url, data=body, method=method, headers=self._headers)
+        try:
+            with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as response:
+                return response.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                raise OSError(f"{url}: {error.code} {_error_text(error.read())}") from None
+        except urllib.error.URLError as error:
+            raise OSError(f"{url}: {error.reason}") from error
+
+    def json(self, method: str, path: str, query: dict[str, Any] | None = None) -> Any:
+        """The answer as a JSON value."""
+        return json.loads(self.request(method, path, query))
+
+
+def _error_text(body: bytes) -> str:
+    text = body.decode(errors="replace")
+    try:
+        return str(json.loads(text)["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return text[:300]
+
+
+@contextmanager
+def opened_copy(path: Path) -> Generator[LocalHost, None, None]:
+    """A host over a copy of what the file holds; the file itself is never changed.
+
+    A database of this library, or of npm ``agents`` up to 0.22, is copied with its write-ahead
+    log and upgraded in the copy; an exported conversation is read into an empty database.
+
+    :raises InvalidImportError: the file is neither.
+    """
+    if not path.is_file():
+        raise InvalidImportError(f"{path} is no file")
+    with tempfile.TemporaryDirectory(prefix="palimpsest-") as directory:
+        if is_database(path):
+            copy = Path(directory) / "copy.sqlite"
+            for suffix in ("", "-wal", "-shm"):
+                part = path.with_name(path.name + suffix)
+                if part.is_file():
+                    shutil.copyfile(part, copy.with_name(copy.name + suffix))
+            host = LocalHost(copy)
+        else:
+            host = LocalHost()
+            asyncio.run(_read_export(host, path))
+        try:
+            yield host
+        finally:
+            host.close()
+
+
+def is_database(path: Path) -> bool:
+    """Whether the file is an SQLite database."""
+    with path.open("rb") as file:
+        return file.read(len(_SQLITE_HEADER)) == _SQLITE_HEADER
+
+
+async def _read_export(host: LocalHost, path: Path) -> None:
+    text = path.read_text(encoding="utf-8", errors="surrogateescape")
+    conversation = read_conversation(text, lambda: str(uuid.uuid4()))
+    manager = SessionManager.create(host)
+    await import_conversation(manager.get_session(""), conversation)
