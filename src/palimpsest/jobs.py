@@ -310,7 +310,7 @@ class Jobs:
     def stop_all(self) -> None:
         """Cancel what runs; from now on nothing is read, written or armed: tables may go."""
         self._ended = True
-        for task in list(self._current.values()):
+        for task in [*self._lanes.values(), *self._current.values()]:
             task.cancel()
 
     def _arm_by(self, at: int) -> None:
@@ -413,7 +413,7 @@ class Jobs:
     async def _run_lane(self, lane: str) -> None:
         started = self._host.now()
         try:
-            while self._host.now() - started < RUN_BUDGET_MS and not self._ending:
+            while not self._ending and self._host.now() - started < RUN_BUDGET_MS:
                 job = self._store.head(lane)
                 if job is None or job.at > self._host.now():
                     return
@@ -430,7 +430,7 @@ class Jobs:
         # Let the mark reach the disk before user code runs: a handler that kills the isolate
         # must find its attempt counted.
         await asyncio.sleep(0)
-        begun = self._store.get(job.id)
+        begun = None if self._ended else self._store.get(job.id)
         if begun is None or begun.status != "running":
             return  # cancelled or replaced in between
         task = asyncio.ensure_future(self._handle(begun))

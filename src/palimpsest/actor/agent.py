@@ -43,13 +43,16 @@ class Agent(Work):
     """
 
     initial_state: ClassVar[Any] = None
-    """The state until one is set; None means that there is none."""
+    """The state until one is set, or a function that makes it; None means that there is none."""
 
     state_type: ClassVar[Any] = None
     """A type for pydantic to check the state with and to give it out in; None keeps plain JSON."""
 
     send_identity: ClassVar[bool] = True
     """Whether clients are told the agent's name; without it ``client.ready`` never resolves."""
+
+    ping: ClassVar[tuple[str, str] | None] = ("ping", "pong")
+    """A message that the platform answers by itself, without waking the agent; None for none."""
 
     status_path: ClassVar[str | None] = "status"
     """The path under the agent's address that answers GET with counters; None for none."""
@@ -64,6 +67,8 @@ class Agent(Work):
         """Whether ``on_start`` runs now."""
         self._state: StateSync | None = None
         self._destroying = False
+        self._answers_pings = False
+        self.open_streams = calls.OpenStreams(self)
         self._open_work()
 
     # --- identity ------------------------------------------------------------------------------
@@ -260,6 +265,9 @@ class Agent(Work):
         return response or error_response(404, "not_found", "this agent has nothing here")
 
     async def _connect(self, request: HttpRequest) -> HttpResponse:
+        if self.ping is not None and not self._answers_pings:
+            self._answers_pings = True
+            self.host.set_auto_response(*self.ping)
         protocol = self.connection_protocol(request)
         connection, response = self.connections.accept(
             identifier=connection_id(request.url) or self.host.random_id(),

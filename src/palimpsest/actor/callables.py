@@ -85,8 +85,8 @@ class CallableMethod:
     """Names of the parameters that can be given by position, in order."""
     required: int
     """How many of them have no default."""
-    variadic: bool
-    """Whether further arguments are taken (``*args``)."""
+    variadic: str | None
+    """Name of the parameter that takes all further arguments (``*args``)."""
     arguments: type[BaseModel]
 
     def schema(self) -> dict[str, Any]:
@@ -105,7 +105,7 @@ class CallableMethod:
         :raises CallError: too few or too many, or of a wrong type.
         """
         given = list(arguments)
-        if len(given) > len(self.parameters) and not self.variadic:
+        if len(given) > len(self.parameters) and self.variadic is None:
             raise CallError(
                 f"{self.name}() takes at most {len(self.parameters)} arguments, got {len(given)}"
             )
@@ -113,12 +113,17 @@ class CallableMethod:
             missing = ", ".join(self.parameters[len(given) : self.required])
             raise CallError(f"{self.name}() needs the arguments: {missing}")
         named: dict[str, Any] = dict(zip(self.parameters, given, strict=False))
+        if self.variadic is not None:
+            named[self.variadic] = given[len(self.parameters) :]
         try:
             checked = self.arguments.model_validate(named)
         except ValidationError as error:
             raise CallError(f"{self.name}(): {validation_text(error)}") from None
-        values = [getattr(checked, field_name(i)) for i in range(min(len(given), len(named)))]
-        return values + given[len(named) :]
+        count = min(len(given), len(self.parameters))
+        values = [getattr(checked, field_name(index)) for index in range(count)]
+        if self.variadic is not None:
+            values += getattr(checked, field_name(len(self.parameters)))
+        return values
 
 
 def field_name(index: int) -> str:
@@ -154,11 +159,16 @@ def _describe(attribute: str, function: Callable[..., Any], mark: _Mark) -> Call
     parameters = list(signature.parameters.values())[1:]
     names: list[str] = []
     required = 0
-    variadic = False
+    variadic: str | None = None
     fields: dict[str, Any] = {}
     for parameter in parameters:
         if parameter.kind is parameter.VAR_POSITIONAL:
-            variadic = True
+            variadic = parameter.name
+            kind = hints.get(parameter.name, Any)
+            fields[field_name(len(names))] = (
+                list[kind],
+                Field(default_factory=list, alias=parameter.name),
+            )
             continue
         if parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_KEYWORD):
             if parameter.kind is parameter.KEYWORD_ONLY and parameter.default is parameter.empty:
@@ -248,3 +258,10 @@ def error_text(error: BaseException) -> str:
 def is_stream(value: Any) -> bool:
     """Whether a result is streamed."""
     return isinstance(value, AsyncIterator) or inspect.isasyncgen(value)
+
+
+async def close_stream(chunks: AsyncIterator[Any]) -> None:
+    """End a streaming method early; one that has ended already is left alone."""
+    close = getattr(chunks, "aclose", None)
+    if close is not None:
+        await close()

@@ -9,15 +9,16 @@ from typing import Any
 import js
 from pyodide.ffi import JsException, JsProxy, to_js
 
+from palimpsest.errors import CallError
 from palimpsest.hosts.workers.ffi import bytes_of, is_nothing, json_from_js, json_to_js, to_object
 from palimpsest.hosts.workers.outgoing import stream_chunks
 
 
-class RemoteError(Exception):
+class RemoteError(CallError):
     """A call to another agent failed there; ``kind`` is the error's class name."""
 
     def __init__(self, kind: str, message: str) -> None:
-        super().__init__(f"{kind}: {message}")
+        super().__init__(message)
         self.kind = kind
         self.message = message
 
@@ -73,7 +74,7 @@ class AiBinding:
             raise ConnectionError(str(error.message)) from None
         if isinstance(answer, JsProxy):
             if hasattr(answer, "getReader"):
-                return stream_chunks(answer, lambda: None)
+                return stream_chunks(answer)
             return json_from_js(answer)
         return answer
 
