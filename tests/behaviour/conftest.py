@@ -22,3 +22,17 @@ def host() -> Iterator[Any]:
         local = LocalHost(name="behaviour")
         yield local
         local.close()
+
+
+@pytest.fixture(scope="session")
+def model_server() -> Iterator[str]:
+    """The address of a model provider for tests; see ``tests/support/model_server.py``."""
+    if sys.platform == "emscripten":
+        from recording_host import fresh_host
+
+        yield fresh_host().environment["MODEL_SERVER"]
+    else:
+        from tests.support.model_server import ModelServer
+
+        with ModelServer() as server:
+            yield server.url

@@ -7,6 +7,7 @@ import json
 import time
 import urllib.parse
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -63,9 +64,12 @@ def behaviour_worker() -> WorkerDefinition:
     )
 
 
-def run_inside(url: str, test: str) -> dict[str, Any]:
-    """Run one test in a new object of the Worker at ``url``: ``ok``, ``passed``, ``output``."""
+def run_inside(url: str, test: str, variables: Mapping[str, str]) -> dict[str, Any]:
+    """Run one test in a new object of the Worker at ``url``: ``ok``, ``passed``, ``output``.
+
+    :param variables: what the host's environment has besides the Worker's own variables.
+    """
     room = f"{Path(test).name} {time.time_ns()}"
-    query = urllib.parse.urlencode({"test": test, "room": room})
+    query = urllib.parse.urlencode({"test": test, "room": room, **variables})
     with urllib.request.urlopen(f"{url}/?{query}", timeout=120) as response:
         return json.loads(response.read())

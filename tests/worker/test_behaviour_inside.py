@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from support.workerd import Workerd
 
+from tests.support.model_server import ModelServer
 from tests.worker.behaviour_rig import behaviour_tests, behaviour_worker, run_inside
 
 pytestmark = pytest.mark.workerd
@@ -21,7 +22,14 @@ def inside(tmp_path_factory: pytest.TempPathFactory, snapshot: bool) -> Iterator
     running.kill()
 
 
+@pytest.fixture(scope="module")
+def variables() -> Iterator[dict[str, str]]:
+    """Addresses that behaviour tests need."""
+    with ModelServer() as models:
+        yield {"MODEL_SERVER": models.url}
+
+
 @pytest.mark.parametrize("test", behaviour_tests())
-def test_inside_workerd(inside: Workerd, test: str) -> None:
-    outcome = run_inside(inside.url, test)
+def test_inside_workerd(inside: Workerd, variables: dict[str, str], test: str) -> None:
+    outcome = run_inside(inside.url, test, variables)
     assert outcome["ok"], outcome["output"]

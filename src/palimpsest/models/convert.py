@@ -245,7 +245,7 @@ def _assistant_blocks(part: Part) -> list[Block]:
         return [TextBlock(text)]
     if kind == "reasoning":
         metadata = part.get("providerMetadata")
-        known = metadata if isinstance(metadata, Mapping) else {}
+        known: Any = metadata if isinstance(metadata, Mapping) else {}
         return [
             ReasoningBlock(text if isinstance(text, str) else "", cast("Mapping[str, Any]", known))
         ]

@@ -44,9 +44,13 @@ class TestRoom(workers.DurableObject):
 
     async def fetch(self, request: Any) -> Any:
         """Run the test named by the query's ``test``."""
-        test = parse_qs(urlsplit(str(request.url)).query)["test"][0]
+        query = {
+            name: values[0] for name, values in parse_qs(urlsplit(str(request.url)).query).items()
+        }
+        test = query.pop("test")
         context = self.ctx
-        set_context(getattr(context, "_ctx", context), Environment(self.env))
+        environment = {**Environment(self.env), **query}
+        set_context(getattr(context, "_ctx", context), environment)
         return workers.Response(
             json.dumps(_run(test)), headers={"content-type": "application/json"}
         )

@@ -12,8 +12,13 @@ from pyodide.ffi import JsException, to_js
 from palimpsest.hosts.workers.ffi import bytes_of, is_nothing, to_object
 
 
-async def stream_chunks(stream: Any, abort: Callable[[], None]) -> AsyncIterator[bytes]:
-    """The chunks of a JavaScript ReadableStream; leaving early cancels it and calls ``abort``."""
+async def stream_chunks(
+    stream: Any, abort: Callable[[], None] | None = None
+) -> AsyncIterator[bytes]:
+    """The chunks of a JavaScript ReadableStream.
+
+    Leaving early calls ``abort``, or cancels the stream itself where there is nothing to abort.
+    """
     reader = stream.getReader()
     finished = False
     try:
@@ -27,7 +32,10 @@ async def stream_chunks(stream: Any, abort: Callable[[], None]) -> AsyncIterator
         raise ConnectionError(str(error.message)) from None
     finally:
         if not finished:
-            abort()
+            if abort is None:
+                reader.cancel()
+            else:
+                abort()
 
 
 class WorkersFetchResponse:
