@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Mapping
-from typing import Any, cast
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, cast
 
 from palimpsest.messages import Message, Part, is_tool_part, tool_name
 
@@ -94,7 +94,7 @@ class MessageAccumulator:
             return self._delta(chunk, kind)
         if not isinstance(kind, str) or not kind:
             raise ValueError(f"a chunk needs a string 'type': {chunk!r:.200}")
-        handler = _HANDLERS.get(kind)
+        handler = self._HANDLERS.get(kind)
         if handler is not None:
             return handler(self, chunk)
         if kind.startswith("data-"):
@@ -400,40 +400,40 @@ class MessageAccumulator:
             present = cast("Mapping[str, Any]", self._message.get("metadata") or {})
             self._message["metadata"] = merge_objects(present, cast("Mapping[str, Any]", metadata))
 
+    _HANDLERS: ClassVar[dict[str, Callable[[MessageAccumulator, Chunk], list[Chunk]]]] = {
+        "text-start": _start_text,
+        "text-end": _end_text,
+        "reasoning-start": _start_text,
+        "reasoning-end": _end_text,
+        "start": _start,
+        "start-step": _start_step,
+        "finish-step": _finish_step,
+        "reset-step": _reset_step,
+        "tool-input-start": _tool_input_start,
+        "tool-input-delta": _tool_input_delta,
+        "tool-input-available": _tool_input_available,
+        "tool-input-error": _tool_input_error,
+        "tool-output-available": _tool_output,
+        "tool-output-error": _tool_output,
+        "tool-output-denied": _tool_output,
+        "tool-approval-request": _approval_request,
+        "tool-approval-response": _approval_response,
+        "source-url": _append,
+        "source-document": _append,
+        "file": _append,
+        "reasoning-file": _append,
+        "custom": _append,
+        "steering-message": _append,
+        "message-metadata": _metadata,
+        "finish": _finish,
+        "error": _error,
+    }
+
 
 TEXTS = ("text", "reasoning")
 
 OPTIONAL = frozenset({"preliminary", "providerExecuted"})
 """Fields of a part that are left out when they hold nothing."""
-
-_HANDLERS = {
-    "text-start": MessageAccumulator._start_text,
-    "text-end": MessageAccumulator._end_text,
-    "reasoning-start": MessageAccumulator._start_text,
-    "reasoning-end": MessageAccumulator._end_text,
-    "start": MessageAccumulator._start,
-    "start-step": MessageAccumulator._start_step,
-    "finish-step": MessageAccumulator._finish_step,
-    "reset-step": MessageAccumulator._reset_step,
-    "tool-input-start": MessageAccumulator._tool_input_start,
-    "tool-input-delta": MessageAccumulator._tool_input_delta,
-    "tool-input-available": MessageAccumulator._tool_input_available,
-    "tool-input-error": MessageAccumulator._tool_input_error,
-    "tool-output-available": MessageAccumulator._tool_output,
-    "tool-output-error": MessageAccumulator._tool_output,
-    "tool-output-denied": MessageAccumulator._tool_output,
-    "tool-approval-request": MessageAccumulator._approval_request,
-    "tool-approval-response": MessageAccumulator._approval_response,
-    "source-url": MessageAccumulator._append,
-    "source-document": MessageAccumulator._append,
-    "file": MessageAccumulator._append,
-    "reasoning-file": MessageAccumulator._append,
-    "custom": MessageAccumulator._append,
-    "steering-message": MessageAccumulator._append,
-    "message-metadata": MessageAccumulator._metadata,
-    "finish": MessageAccumulator._finish,
-    "error": MessageAccumulator._error,
-}
 
 
 def _text_field(chunk: Chunk, field: str) -> str:

@@ -7,7 +7,7 @@ chooses one with the query parameter ``session`` (the default session is '').
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from palimpsest.actor.agent import Agent
@@ -25,7 +25,6 @@ from palimpsest.errors import PalimpsestError
 from palimpsest.hosts.interface import Host, HttpRequest, HttpResponse
 from palimpsest.jobs import Job, Postpone
 from palimpsest.messages import Message
-from palimpsest.models.config import model_from_environment
 from palimpsest.session.manager import SessionManager
 from palimpsest.session.session import Session
 from palimpsest.store.sessions import SessionRegistry
@@ -82,6 +81,8 @@ class ChatAgent(Agent):
 
     def model(self) -> Model:
         """The model that answers; by default the one that ``PALIMPSEST_MODEL`` names."""
+        from palimpsest.models.config import model_from_environment
+
         return model_from_environment(self.host)
 
     def on_chat_message(self, turn: Turn) -> Any:
@@ -190,7 +191,9 @@ class ChatAgent(Agent):
             return True
         return await super().handle_frame(connection, frame)
 
-    async def handle_path(self, request: HttpRequest, segments: list[str]) -> HttpResponse | None:
+    async def handle_path(
+        self, request: HttpRequest, segments: Sequence[str]
+    ) -> HttpResponse | None:
         """See :class:`palimpsest.actor.agent.Agent`."""
         response = await answer_request(self, request, segments)
         return response or await super().handle_path(request, segments)

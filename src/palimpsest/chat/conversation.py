@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from palimpsest.chat.frames import chat_messages
 from palimpsest.chat.reconcile import apply_client_part
@@ -98,8 +98,7 @@ class Conversation:
             return []
         newest_first: list[str] = []
         size = 0
-        walk = self.session.history(leaf, newest_first=True, overlays=False)
-        async with aclosing(walk) as messages:
+        async with aclosing(self._newest_first(leaf)) as messages:
             async for message in messages:
                 text = dump_json(message)
                 size += len(text)
@@ -108,6 +107,10 @@ class Conversation:
                 newest_first.append(text)
         newest_first.reverse()
         return newest_first
+
+    def _newest_first(self, leaf: str) -> AsyncGenerator[Message, None]:
+        walk = self.session.history(leaf, newest_first=True, overlays=False)
+        return cast("AsyncGenerator[Message, None]", walk)
 
     async def transcript_frame(
         self, waiting: Sequence[Message] = (), *, connect: bool = False
@@ -121,9 +124,8 @@ class Conversation:
         leaf = await self.leaf_id()
         if leaf is None:
             return None
-        walk = self.session.history(leaf, newest_first=True, overlays=False)
         depth = 0
-        async with aclosing(walk) as messages:
+        async with aclosing(self._newest_first(leaf)) as messages:
             async for message in messages:
                 for index, part in enumerate(message["parts"]):
                     if is_tool_part(part) and part.get("toolCallId") == tool_call_id:

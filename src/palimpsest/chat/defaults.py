@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 COMPACT_COMMAND = "/compact"
 
 
-async def answer(agent: ChatAgent, turn: Turn) -> AsyncIterator[Chunk]:
+async def answer(agent: ChatAgent, turn: Turn) -> AsyncGenerator[Chunk, None]:
     """Answer with the agent's model, its tools, its sessions' tools and the client's."""
     session = turn.session
     own = {**tools_of(agent), **await session.tools(), **await agent.sessions.tools()}
@@ -35,9 +35,9 @@ async def answer(agent: ChatAgent, turn: Turn) -> AsyncIterator[Chunk]:
         return history
 
     async def make_room(tokens: int) -> bool:
-        before = compactor.context_tokens()
+        before = session.context_tokens()
         await compactor.ensure_room(tokens)
-        return compactor.context_tokens() < before
+        return session.context_tokens() < before
 
     async def count(report: StepReport) -> None:
         usage = report.usage
@@ -80,7 +80,7 @@ def is_compact_command(turn: Turn) -> bool:
     )
 
 
-async def compact(turn: Turn) -> AsyncIterator[Chunk | str]:
+async def compact(turn: Turn) -> AsyncGenerator[Chunk | str, None]:
     """Compact the session now and say what came of it; the turn ends with that."""
     session = turn.session
     before = session.context_tokens()

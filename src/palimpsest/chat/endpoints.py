@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from palimpsest.actor.http import error_response, json_response
@@ -76,7 +76,7 @@ class Call:
             raise RequestError(400, "bad_request", f"the body is not JSON: {error}") from None
         if not isinstance(value, dict):
             raise RequestError(400, "bad_request", "the body must be a JSON object")
-        return value
+        return cast("dict[str, Any]", value)
 
     def text(self, body: dict[str, Any], name: str, *, required: bool = True) -> str | None:
         """A text field of the body.

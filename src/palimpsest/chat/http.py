@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from typing import Any
+from typing import Any, cast
 
 from palimpsest.actor.http import json_response
 from palimpsest.chat.clientframes import clear
@@ -49,7 +49,8 @@ async def get_messages(call: Call) -> HttpResponse:
     async def body() -> AsyncIterator[bytes]:
         separator = b"["
         if leaf is not None:
-            async with aclosing(lane.conversation.session.originals(leaf)) as messages:
+            originals = lane.conversation.session.originals(leaf)
+            async with aclosing(cast("AsyncGenerator[Message, None]", originals)) as messages:
                 batch: list[str] = []
                 size = 0
                 async for message in messages:
@@ -240,7 +241,9 @@ async def export(call: Call) -> HttpResponse:
     return HttpResponse(200, headers, body())
 
 
-async def _tree(session: Session) -> AsyncIterator[tuple[Message, str | None, int | None]]:
+async def _tree(
+    session: Session,
+) -> AsyncGenerator[tuple[Message, str | None, int | None], None]:
     """Every message with its parent's id and its time, parents before children."""
     waiting: list[tuple[Message, str | None]] = [
         (message, None) for message in reversed(await session.get_roots())

@@ -23,7 +23,8 @@ async def memory(call: Call) -> HttpResponse:
     session = conversation.session
     leaf = await conversation.leaf_id()
     path = [] if leaf is None else await session.get_history_row_stats(leaf)
-    shown = {entry.id for entry in session.compaction_store.path_entries(leaf)} if leaf else set()
+    entries = [] if leaf is None else session.compaction_store.path_entries(leaf)
+    shown = {entry.id for entry in entries}
     status = session.compactor.status_frame()
     model = agent.current_model
     blocks = await session.get_context_blocks()

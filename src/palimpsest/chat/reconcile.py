@@ -112,9 +112,10 @@ def answered_tool_parts(message: Mapping[str, Any]) -> list[Part]:
         return []
     return [
         part
-        for part in cast("list[Any]", parts)
-        if isinstance(part, dict)
-        and is_tool_part(cast("Part", part))
+        for part in cast(
+            "list[Part]", [item for item in cast("list[Any]", parts) if isinstance(item, dict)]
+        )
+        if is_tool_part(part)
         and (part.get("state") in FINISHED_STATES or part.get("state") == "approval-responded")
     ]
 

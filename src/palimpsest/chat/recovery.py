@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from json import loads
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from palimpsest.chat import frames
 from palimpsest.chat.accumulator import Chunk, MessageAccumulator
@@ -217,5 +217,5 @@ def _kind(body: str) -> str:
         chunk = loads(body)
     except ValueError:
         return ""
-    kind = chunk.get("type") if isinstance(chunk, dict) else None
+    kind = cast("Chunk", chunk).get("type") if isinstance(chunk, dict) else None
     return kind if isinstance(kind, str) else ""

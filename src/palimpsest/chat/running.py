@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from palimpsest.actor.current import working
 from palimpsest.actor.hooks import settle
@@ -112,7 +112,7 @@ class ActiveTurn:
         count = 0
         async for chunk in chunks:
             if abort.aborted:
-                if isinstance(chunk, dict) and chunk.get("type") == "abort":
+                if isinstance(chunk, dict) and cast("Chunk", chunk).get("type") == "abort":
                     return
                 continue
             self._take(agent, chunk)
@@ -120,11 +120,12 @@ class ActiveTurn:
             if count % CHUNKS_PER_SLICE == 1:
                 await asyncio.sleep(0)
 
-    def _take(self, agent: ChatAgent, chunk: Any) -> None:
-        if isinstance(chunk, str):
-            chunk = {"type": "text-delta", "id": "text", "delta": chunk}
-        elif not isinstance(chunk, dict):
-            raise TypeError(f"a turn yields chunks (dicts) or text, got {type(chunk).__name__}")
+    def _take(self, agent: ChatAgent, given: Any) -> None:
+        if isinstance(given, str):
+            given = {"type": "text-delta", "id": "text", "delta": given}
+        elif not isinstance(given, dict):
+            raise TypeError(f"a turn yields chunks (dicts) or text, got {type(given).__name__}")
+        chunk = cast("Chunk", given)
         live = self.live
         if chunk.get("type") == "abort":
             self.turn.abort.set(str(chunk.get("reason") or "stopped"))

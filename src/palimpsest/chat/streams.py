@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from json import loads
 from typing import Any
 
@@ -208,7 +208,7 @@ class LiveStream:
         self.flush()
         return self._store.read(self.turn, after)
 
-    async def follow(self, after: int = -1) -> AsyncIterator[tuple[int, str]]:
+    async def follow(self, after: int = -1) -> AsyncGenerator[tuple[int, str], None]:
         """The chunks after that number as they come, until the stream ends."""
         position = after
         while True:

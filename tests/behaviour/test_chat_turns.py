@@ -1,0 +1,277 @@
+"""Turns over the socket: asking, streaming, storing, stopping, failing, queueing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from chat_rig import Talker, started, user
+
+from palimpsest.chat.turns import Concurrency
+
+
+async def test_a_turn_streams_is_stored_and_then_done(host: Any) -> None:
+    rig = await started(host)
+    one, two = await rig.connect("one"), await rig.connect("two")
+    await one.ask("r1", [user("u1", "hello")])
+    await rig.settle()
+    assert one.text("r1") == two.text("r1") == "answer to hello "
+    assert one.chunks("r1")[0]["type"] == "start"
+    answer_id = one.chunks("r1")[0]["messageId"]
+    assert one.done("r1") == two.done("r1")
+    assert one.done("r1")[0]["outcome"] == "completed"
+    assert one.done("r1")[0]["messageIds"] == ["u1"]
+    sequence = [frame["seq"] for frame in one.of("use_chat_response") if not frame["done"]]
+    assert sequence == list(range(len(sequence)))
+    # The other tab sees the conversation before and after; the one who asked needs neither.
+    assert one.of("chat_messages") == []
+    before, after = two.of("chat_messages")
+    assert [message["id"] for message in before["messages"]] == ["u1"]
+    assert [message["id"] for message in after["messages"]] == ["u1", answer_id]
+    assert two.kinds()[-2:] == ["chat_messages", "use_chat_response"]
+    _, stored = await rig.http("GET", "get-messages")
+    assert stored == after["messages"]
+
+
+async def test_finish_carries_its_reason_in_the_metadata(host: Any) -> None:
+    rig = await started(host)
+    one = await rig.connect("one")
+    await one.ask("r1", [user("u1", "hello")])
+    await rig.settle()
+    assert one.chunks("r1")[-1] == {
+        "type": "finish",
+        "messageMetadata": {"finishReason": "stop"},
+    }
+
+
+async def test_an_idle_session_says_so_to_a_probe(host: Any) -> None:
+    rig = await started(host)
+    one = await rig.connect("one")
+    await one.send({"type": "cf_agent_stream_resume_request", "probeId": "p"})
+    await one.send({"type": "cf_agent_stream_resume_request"})
+    assert one.frames == [
+        {"type": "cf_agent_stream_resume_none", "reason": "idle", "probeId": "p"},
+        {"type": "cf_agent_stream_resume_none", "reason": "idle"},
+    ]
+
+
+async def test_stop_keeps_the_partial_text_in_one_message(host: Any) -> None:
+    rig = await started(host)
+    one, two = await rig.connect("one"), await rig.connect("two")
+    await one.ask("r1", [user("u1", "slow one")])
+    await rig.until(lambda: one.text("r1") == "answer to ")
+    await two.send({"type": "cf_agent_chat_request_cancel", "id": "r1"})
+    await rig.settle()
+    assert [frame["outcome"] for frame in one.done("r1")] == ["aborted"]
+    assert one.of("use_chat_response")[-1]["done"]
+    assert await rig.shown() == ["user: slow one", "assistant: answer to"]
+    await two.send({"type": "cf_agent_chat_request_cancel", "id": "r1"})
+    await one.ask("r2", [user("u1", "slow one"), user("u2", "next")])
+    await rig.settle()
+    assert (await rig.shown())[2:] == ["user: next", "assistant: answer to next"]
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("fail", "the model is tired"),
+        ("crash", "Something went wrong while answering. What was written before has been kept."),
+    ],
+)
+async def test_a_failure_keeps_the_partial_text_and_tells(host: Any, word: str, told: str) -> None:
+    rig = await started(host)
+    one = await rig.connect("one")
+    await one.ask("r1", [user("u1", f"{word} now")])
+    await rig.settle()
+    (end,) = one.done("r1")
+    assert end["error"] is True
+    assert end["body"] == told
+    assert await rig.shown() == [f"user: {word} now", "assistant: answer to"]
+    assert "secret" not in json.dumps(rig.host.logged[:0]) + json.dumps(one.frames)
+
+
+async def test_an_error_chunk_ends_the_turn_as_an_error(host: Any) -> None:
+    class Failing(Talker):
+        async def on_chat_message(self, turn: Any) -> Any:
+            yield "half an "
+            yield {"type": "error", "errorText": "the provider said no"}
+
+    rig = await started(host, Failing)
+    one = await rig.connect("one")
+    await one.ask("r1", [user("u1", "hello")])
+    await rig.settle()
+    (end,) = one.done("r1")
+    assert (end["error"], end["body"]) == (True, "the provider said no")
+    assert await rig.shown() == ["user: hello", "assistant: half an"]
+
+
+async def test_a_hook_may_return_text_or_nothing(host: Any) -> None:
+    class Plain(Talker):
+        async def on_chat_message(self, turn: Any) -> Any:
+            return None if turn.message["id"] == "u2" else "plain text"
+
+    rig = await started(host, Plain)
+    one = await rig.connect("one")
+    await one.ask("r1", [user("u1", "a")])
+    await rig.settle()
+    await one.ask("r2", [user("u1", "a"), user("u2", "b")])
+    await rig.settle()
+    assert await rig.shown() == ["user: a", "assistant: plain text", "user: b"]
+    assert [chunk["type"] for chunk in one.chunks("r1")] == [
+        "start",
+        "text-start",
+        "text-delta",
+        "text-end",
+    ]
+    (end,) = one.done("r2")
+    assert end["body"] == "No response was generated by the agent."
+    assert end["outcome"] == "completed"
+
+
+async def test_a_stalled_model_is_cut_off(host: Any) -> None:
+    class Stalling(Talker):
+        stall_seconds = 0.05
+
+    rig = await started(host, Stalling)
+    one = await rig.connect("one")
+    await one.ask("r1", [user("u1", "slow one")])
+    await rig.settle()
+    (end,) = one.done("r1")
+    assert end["body"] == "The model sent nothing for 0.05 seconds."
+    assert await rig.shown() == ["user: slow one", "assistant: answer to"]
+
+
+async def test_queued_messages_each_get_their_own_answer_in_order(host: Any) -> None:
+    rig = await started(host)
+    one, two = await rig.connect("one"), await rig.connect("two")
+    first = user("u1", "slow first")
+    await one.ask("r1", [first])
+    await rig.until(lambda: one.text("r1") == "answer to ")
+    await one.ask("r2", [first, user("u2", "second")])
+    await two.ask("r3", [first, user("u3", "third")])
+    # What was accepted is shown at once, behind what is being answered.
+    assert await rig.shown() == ["user: slow first", "user: second", "user: third"]
+    rig.agent.gate.set()
+    await rig.settle()
+    assert await rig.shown() == [
+        "user: slow first",
+        "assistant: answer to slow first",
+        "user: second",
+        "assistant: answer to second",
+        "user: third",
+        "assistant: answer to third",
+    ]
+    history = [turn.leaf_id for turn in rig.agent.turns_seen]
+    assert history == ["u1", "u2", "u3"]
+
+
+async def test_the_same_request_is_not_run_twice(host: Any) -> None:
+    rig = await started(host)
+    one = await rig.connect("one")
+    await one.ask("r1", [user("u1", "slow one")])
+    await one.ask("r1", [user("u1", "slow one")])
+    rig.agent.gate.set()
+    await rig.settle()
+    await one.ask("r1", [user("u1", "slow one")])
+    await rig.settle()
+    assert len(rig.agent.turns_seen) == 1
+    assert [end["outcome"] for end in one.done("r1")] == ["completed", "completed"]
+    assert await rig.shown() == ["user: slow one", "assistant: answer to slow one"]
+
+
+async def test_a_waiting_turn_that_is_cancelled_keeps_only_its_message(host: Any) -> None:
+    rig = await started(host)
+    one = await rig.connect("one")
+    first = user("u1", "slow first")
+    await one.ask("r1", [first])
+    await one.ask("r2", [first, user("u2", "second")])
+    await one.ask("r3", [first, user("u2", "second"), user("u3", "third")])
+    await one.send({"type": "cf_agent_chat_request_cancel", "id": "r2"})
+    rig.agent.gate.set()
+    await rig.settle()
+    assert one.done("r2")[0]["outcome"] == "aborted"
+    assert await rig.shown() == [
+        "user: slow first",
+        "assistant: answer to slow first",
+        "user: second",
+        "user: third",
+        "assistant: answer to third",
+    ]
+
+
+async def _busy_then(host: Any, policy: Any, seconds: float = 0.0) -> Any:
+    class Busy(Talker):
+        concurrency = policy
+
+    rig = await started(host, Busy)
+    one = await rig.connect("one")
+    first = user("u1", "slow first")
+    await one.ask("r1", [first])
+    if policy != "debounce" and not isinstance(policy, Concurrency):
+        await rig.until(lambda: one.text("r1") == "answer to ")
+    await one.ask("r2", [first, user("u2", "second")])
+    await one.ask("r3", [first, user("u2", "second"), user("u3", "third")])
+    rig.agent.gate.set()
+    await rig.settle(seconds)
+    return rig, one
+
+
+async def test_latest_answers_the_newest_and_keeps_the_others(host: Any) -> None:
+    rig, one = await _busy_then(host, "latest")
+    assert [one.done(name)[0]["outcome"] for name in ("r1", "r2", "r3")] == [
+        "completed",
+        "skipped",
+        "completed",
+    ]
+    assert (await rig.shown())[2:] == ["user: second", "user: third", "assistant: answer to third"]
+
+
+async def test_merge_makes_one_message_of_those_that_wait(host: Any) -> None:
+    rig, one = await _busy_then(host, "merge")
+    assert one.done("r2")[0]["outcome"] == "skipped"
+    shown = await rig.shown()
+    assert shown[2] == "user: second\nthird"
+    assert shown[3].startswith("assistant: answer to second")
+    assert len(shown) == 4
+    assert one.of("chat_messages"), "the one who asked is shown what became of its messages"
+
+
+async def test_drop_refuses_and_sets_the_transcript_back(host: Any) -> None:
+    rig, one = await _busy_then(host, "drop")
+    assert [one.done(name)[0]["outcome"] for name in ("r2", "r3")] == ["skipped", "skipped"]
+    assert [message["id"] for message in one.of("chat_messages")[0]["messages"]] == ["u1"]
+    assert await rig.shown() == ["user: slow first", "assistant: answer to slow first"]
+
+
+async def test_debounce_waits_for_quiet_and_answers_once(host: Any) -> None:
+    rig, one = await _busy_then(host, Concurrency("debounce", 60), 0.12)
+    assert [one.done(name)[0]["outcome"] for name in ("r1", "r2", "r3")] == [
+        "skipped",
+        "skipped",
+        "completed",
+    ]
+    assert await rig.shown() == [
+        "user: slow first",
+        "user: second",
+        "user: third",
+        "assistant: answer to third",
+    ]
+
+
+async def test_sessions_do_not_hear_each_other(host: Any) -> None:
+    rig = await started(host)
+    one = await rig.connect("one")
+    other = await rig.connect("other", session="work")
+    await one.ask("r1", [user("u1", "slow one")])
+    await other.ask("r1", [user("u1", "quick")])
+    await rig.until(lambda: other.done("r1"))
+    assert one.text("r1") == "answer to "
+    rig.agent.gate.set()
+    await rig.settle()
+    assert other.text("r1") == "answer to quick "
+    assert await rig.shown("work") == ["user: quick", "assistant: answer to quick"]
+    assert await rig.shown() == ["user: slow one", "assistant: answer to slow one"]
+    _, listed = await rig.http("GET", "sessions")
+    names = {session["id"]: session["name"] for session in listed["sessions"]}
+    assert names == {"work": "quick", "": "slow one"}
