@@ -292,7 +292,3 @@ def test_rows_and_alarms_survive_a_kill(worker: Workerd) -> None:
     assert seen(worker, "durable") == ["spawned", "alarm of durable"]
 
 
-def test_the_heap_stays_small(worker: Workerd) -> None:
-    heap = int(text(worker, "/agents/probe/heap/heap")) / 2**20
-    print(f"\nWebAssembly heap after start, with pydantic: {heap:.1f} MiB")
-    assert heap < 48

@@ -137,9 +137,6 @@ class Probe:
         self.host.spawn(later(), name="later")
         return HttpResponse(body="spawned")
 
-    async def do_heap(self, request: HttpRequest) -> HttpResponse:
-        return HttpResponse(body=str(heap_bytes()))
-
     async def handle_message(self, socket: Any, message: str | bytes) -> None:
         if isinstance(message, bytes):
             socket.send(message[::-1])
@@ -170,11 +167,6 @@ class Probe:
         return arguments[0] * 2
 
 
-def heap_bytes() -> int:
-    """The size of the WebAssembly heap."""
-    from pyodide_js import _module
-
-    return int(_module.HEAP8.length)
 
 
 class Default(worker_entrypoint(cors=True)):
