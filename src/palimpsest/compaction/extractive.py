@@ -27,13 +27,13 @@ Kind = Literal["topic", "decision", "preference", "fact", "outcome", "open"]
 DEFAULT_SUMMARY_SHARE = 0.2
 """The budget as a share of the source where none is given."""
 
-MIN_SUMMARY_TOKENS = 100
-"""The smallest budget, in tokens."""
+MIN_BUDGET_TOKENS = 20
+"""The smallest budget, in tokens: a heading and a short statement."""
 
 _MAX_UNIT_CHARS = 400
 _TOPIC_SHARE = 0.08
 _OPEN_SHARE = 0.15
-_CARRIED_BONUS = 1.5
+_CARRIED_BONUS = 0.3
 _MAX_INPUT_CHARS = 120
 _MAX_OUTPUT_CHARS = 200
 
@@ -346,7 +346,7 @@ def _compose(
     sections: Sequence[SummarySection],
     succeeded: set[str],
 ) -> str:
-    budget = max(MIN_SUMMARY_TOKENS, budget)
+    budget = max(MIN_BUDGET_TOKENS, budget)
     carried = _carried_units(previous, sections, succeeded)
     statements = [unit for unit in carried if unit.kind != "topic"] + units
     topic = [unit for unit in carried if unit.kind == "topic"][:2] or _topic(units)
@@ -404,7 +404,7 @@ def _choose(statements: list[_Unit], topic: list[_Unit], budget: int) -> list[_U
     taken = {id(unit) for unit in chosen}
     ranked = sorted(
         (unit for unit in statements if id(unit) not in taken),
-        key=lambda unit: (-unit.score / math.sqrt(unit.cost + 6), unit.order),
+        key=lambda unit: (-unit.score / math.sqrt(unit.cost + 6), -unit.order),
     )
     for unit in ranked:
         if unit.score > 0 and unit.cost <= left:

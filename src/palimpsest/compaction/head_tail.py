@@ -54,7 +54,7 @@ MIN_TAIL_MESSAGES = 2
 """The fewest messages in the tail, by default."""
 
 TAIL_SHARE = 0.4
-"""The largest share of a session's threshold that the tail takes."""
+"""The largest share of a session's threshold, less the head, that the tail takes."""
 
 SUMMARY_SHARE = 0.2
 """A summary's budget as a share of what it replaces."""
@@ -276,12 +276,13 @@ class CompactFunction:
     def plan(self, outline: list[OutlineEntry], limit: int | None = None) -> CompactionRange | None:
         """Which part to summarize, positions in ``outline``.
 
-        :param limit: the session's threshold in tokens. The tail takes at most 40 % of it: a tail
-            that fills the threshold would compact nothing, again and again.
+        :param limit: tokens that the whole conversation may take. The tail takes at most 40 % of
+            what the head leaves of it: a tail that fills it would compact nothing, again and again.
         """
         budget: float = self.tail_token_budget
         if limit is not None:
-            budget = min(budget, limit * TAIL_SHARE)
+            head = sum(entry.tokens for entry in outline[: self.protect_head])
+            budget = min(budget, max(0, limit - head) * TAIL_SHARE)
         return plan_head_tail(outline, self.protect_head, budget, self.min_tail_messages)
 
     async def count(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from palimpsest.compaction.boundary import (
     COMPACTION_TARGET_RATIO,
@@ -16,7 +16,13 @@ from palimpsest.compaction.boundary import (
     MIN_KEPT_TURNS,
     TURN_START_SLACK,
 )
-from palimpsest.compaction.head_tail import CompactFunction, Summarize, TokenCounter
+from palimpsest.compaction.extractive import ExtractiveSummarizer
+from palimpsest.compaction.head_tail import (
+    CompactFunction,
+    Summarize,
+    TokenCounter,
+    plan_head_tail,
+)
 from palimpsest.compaction.outline import OutlineEntry
 from palimpsest.compaction.prompts import HANDOFF_SECTIONS, SummarySection
 from palimpsest.compaction.ranges import CompactionRange, fit_range
@@ -25,6 +31,10 @@ from palimpsest.compaction.tool_pairs import find_tool_groups
 from palimpsest.errors import CompactionOptionError
 
 __all__ = ["BudgetRatioPolicy", "CompactFunction", "CompactionPolicy", "plan_budget_ratio"]
+
+
+TIGHT_TAIL_SHARE = 0.2
+"""The tail of a turn that must fit, as a share of what fits."""
 
 
 class CompactionPolicy(Protocol):
@@ -128,6 +138,32 @@ class BudgetRatioPolicy:
         if limit is not None:
             target = min(target, limit * self.target_ratio / self.trigger_ratio)
         return plan_budget_ratio(outline, target, self.min_turns)
+
+
+class TightPolicy:
+    """Another policy's summarizer with as much summarized as may be: for a turn that must fit."""
+
+    def __init__(self, policy: CompactionPolicy) -> None:
+        self.summarize = policy.summarize
+        self.token_counter = policy.token_counter
+        self.summarizer_window = policy.summarizer_window
+        self.summarizer_timeout = policy.summarizer_timeout
+        self.sections = policy.sections
+
+    @classmethod
+    def of(cls, policy: object) -> TightPolicy:
+        """The tight form of a policy; of a plain function, one that needs no model."""
+        if not all(hasattr(policy, name) for name in ("plan", "summarize", "sections")):
+            policy = CompactFunction(ExtractiveSummarizer())
+        return cls(cast("CompactionPolicy", policy))
+
+    def trigger_tokens(self, threshold: int | None) -> int | None:
+        """It is never used by itself."""
+        return None
+
+    def plan(self, outline: list[OutlineEntry], limit: int | None = None) -> CompactionRange | None:
+        """Everything but a fifth of the limit, the newest user message and what it waits for."""
+        return plan_head_tail(outline, 0, (limit or 0) * TIGHT_TAIL_SHARE, 1)
 
 
 def plan_budget_ratio(

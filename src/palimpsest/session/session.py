@@ -31,7 +31,6 @@ from palimpsest.session.overlay_access import OverlayAccess
 from palimpsest.session.search import SearchResult, search_messages
 from palimpsest.session.tools import context_tools
 from palimpsest.session.writing import Writer
-from palimpsest.store.compaction_state import CompactionStateStore
 from palimpsest.store.opening import Stores
 from palimpsest.store.reads import TARGET_BYTES
 from palimpsest.store.rows import HistoryRowStat, Interval, RecentHistory, StoredCompaction
@@ -93,7 +92,7 @@ class Session:
         if self._stores is not None or self._context is not None:
             raise InvalidMessageError("for_session() comes before context blocks and first use")
         self._id = session_id
-        return self
+        return self._configure()
 
     def with_context(
         self,
@@ -146,7 +145,10 @@ class Session:
             self._apply_configuration(self._compactor)
         elif self._compacts:
             # An alarm may wake the object for a compaction before anyone asks for the session.
-            CompactionJobs.of(self.host).add(self._id, lambda: self.compactor)
+            chosen = self._id
+            CompactionJobs.of(self.host).add(
+                chosen, lambda: self.compactor if self._id == chosen else None
+            )
         return self
 
     def _apply_configuration(self, compactor: Compactor) -> None:
@@ -527,8 +529,7 @@ class Session:
 
     def _forget_compactions(self) -> None:
         """Drop the compaction engine's rows and job of this session, in the same transaction."""
-        CompactionStateStore(self.host.sql).delete(self._id)
-        CompactionJobs.of(self.host).cancel(self._id)
+        CompactionJobs.of(self.host).forget(self._id)
 
     def delete_everything(self) -> None:
         """Remove messages, overlays, media, index rows, checkpoints and jobs of this session.

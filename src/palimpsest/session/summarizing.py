@@ -45,8 +45,8 @@ MIN_SUMMARY_TOKENS = 100
 SUMMARY_SHARE = 0.2
 """What the new messages may take in a summary, as a share of their tokens."""
 
-LIMIT_SHARE = 0.35
-"""The largest summary as a share of the tokens at which compaction starts."""
+LIMIT_SHARE = 0.55
+"""The largest summary as a share of what the rest of the context leaves of its limit."""
 
 SOURCE_SHARE = 0.6
 """The largest budget as a share of what is replaced."""
@@ -56,7 +56,15 @@ MAX_KEPT_SHARE = 0.9
 
 _EXTRACT_TOKENS = 50_000
 _REQUEST_OVERHEAD = 700
-_OVERFLOW_HINTS = ("context length", "context window", "maximum context", "too long", "too large")
+_OVERFLOW_HINTS = (
+    "context length",
+    "context_length",
+    "context window",
+    "maximum context",
+    "prompt is too long",
+    "input is too long",
+    "too many tokens",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +119,7 @@ class RangeSummarizer:
     async def summarize(self, source: RangeSource, limit: int | None, *, fallback: bool) -> str:
         """The summary to store, standing instructions behind it.
 
-        :param limit: the tokens at which compaction starts, which bound the summary.
+        :param limit: tokens that are left for the summary and for what comes after it.
         :param fallback: do without the policy's summarizer.
         :raises SummaryRefusedError: an answer was not usable as a summary.
         :raises TimeoutError: the summarizer did not answer in time.

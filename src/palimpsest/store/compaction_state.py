@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
-from palimpsest.hosts.interface import Sql
+from palimpsest.hosts.interface import Sql, SqlValue
 from palimpsest.store.schema import migrate
 
 MIGRATIONS = (
@@ -64,24 +64,39 @@ class CompactionStatus:
 
 
 class CompactionStateStore:
-    """One row per session that was ever looked at by the engine."""
+    """One row per session that the engine had something to remember of.
+
+    Rows are kept in memory between writes, so that the check after each append reads nothing:
+    there is one such store per object, and nobody else writes the table.
+    """
 
     def __init__(self, sql: Sql) -> None:
         self._sql = sql
-        migrate(sql, "compaction_state", MIGRATIONS)
+        self._known: dict[str, CompactionStatus] = {}
+
+    def _write(self, statement: str, session_id: str, *values: SqlValue) -> None:
+        self._known.pop(session_id, None)
+        self._sql.execute(statement, session_id, *values)
+
+    def open(self) -> None:
+        """Make the table if it is not there; needed once before anything else."""
+        migrate(self._sql, "compaction_state", MIGRATIONS)
 
     def load(self, session_id: str) -> CompactionStatus:
         """The session's row, or that of a session not seen before."""
-        rows = self._sql.execute(
-            f"select {_COLUMNS} from palimpsest_compaction_state where session_id = ?", session_id
-        )
-        if not rows:
-            return CompactionStatus()
-        return CompactionStatus(*cast("list[int]", rows[0]))  # type: ignore[arg-type]
+        known = self._known.get(session_id)
+        if known is None:
+            rows = self._sql.execute(
+                f"select {_COLUMNS} from palimpsest_compaction_state where session_id = ?",
+                session_id,
+            )
+            known = CompactionStatus(*cast("list[Any]", rows[0])) if rows else CompactionStatus()
+            self._known[session_id] = known
+        return known
 
     def begin(self, session_id: str) -> None:
         """Count a run before it starts, so that one that kills the process is counted too."""
-        self._sql.execute(
+        self._write(
             "insert into palimpsest_compaction_state (session_id, failures) values (?, 1)"
             " on conflict (session_id) do update set failures = failures + 1",
             session_id,
@@ -93,7 +108,7 @@ class CompactionStateStore:
 
     def fail(self, session_id: str, error: str, now: int) -> None:
         """Keep the newest error's text."""
-        self._sql.execute(
+        self._write(
             "insert into palimpsest_compaction_state (session_id, last_error, last_error_at)"
             " values (?, ?, ?) on conflict (session_id) do update set"
             " last_error = excluded.last_error, last_error_at = excluded.last_error_at",
@@ -130,7 +145,7 @@ class CompactionStateStore:
         The request's id stands in the same transaction, so a request that is carried out again
         after a crash is recognised. The provider's report is void, as the prompt has changed.
         """
-        self._sql.execute(
+        self._write(
             "insert into palimpsest_compaction_state (session_id, request_id, request_overlay,"
             " tokens_before, tokens_after, next_tokens, compactions)"
             " values (?1, ?2, ?3, ?4, ?5, ?6, 1)"
@@ -154,12 +169,10 @@ class CompactionStateStore:
 
     def delete(self, session_id: str) -> None:
         """Forget a session."""
-        self._sql.execute(
-            "delete from palimpsest_compaction_state where session_id = ?", session_id
-        )
+        self._write("delete from palimpsest_compaction_state where session_id = ?", session_id)
 
     def _upsert(self, session_id: str, column: str, value: int) -> None:
-        self._sql.execute(
+        self._write(
             f"insert into palimpsest_compaction_state (session_id, {column}) values (?, ?)"
             f" on conflict (session_id) do update set {column} = excluded.{column}",
             session_id,

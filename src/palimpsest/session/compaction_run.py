@@ -1,0 +1,325 @@
+"""One attempt to compact: snapshot, plan, summarize, check, commit by compare-and-set."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from palimpsest.compaction.extractive import ExtractiveSummarizer
+from palimpsest.compaction.head_tail import (
+    CompactContext,
+    CompactFunction,
+    CompactResult,
+    clean_count,
+)
+from palimpsest.compaction.outline import OutlineEntry, newest_user_index
+from palimpsest.compaction.policy import CompactionPolicy
+from palimpsest.compaction.tool_pairs import (
+    NO_TOOLS,
+    ToolUse,
+    describe_tool_use,
+    find_tool_groups,
+)
+from palimpsest.errors import CompactionRangeError, SummaryRefusedError
+from palimpsest.messages import COMPACTION_PREFIX, Message
+from palimpsest.session.compactor_store import CompactionStore, PathEntry
+from palimpsest.session.summarizing import RangeSource, RangeSummarizer, read_batches
+from palimpsest.store.overlays import overlay_message
+from palimpsest.store.rows import StoredCompaction
+from palimpsest.tokens import count_message_tokens
+
+CustomFunction = Callable[..., "Awaitable[object] | object"]
+"""``fn(messages, context)`` or ``fn(messages)``: a :class:`CompactResult`, a mapping, or None."""
+
+CountMessages = Callable[[list[Message]], Awaitable[int]]
+"""The session's token counter on a list of messages."""
+
+Commit = Callable[[Callable[[], StoredCompaction | None]], StoredCompaction | None]
+"""Runs the overlay's insertion in the transaction that also keeps the engine's state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The rendered path at one moment."""
+
+    leaf_id: str | None
+    entries: list[PathEntry]
+    outline: list[OutlineEntry]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A summary that is ready to be stored, valid as long as its range has this token."""
+
+    from_id: str
+    to_id: str
+    summary: str
+    token: str
+    leaf_id: str | None
+
+
+class PathChanged(Exception):
+    """The conversation changed under the snapshot."""
+
+
+class CompactionRun:
+    """Works out one compaction without storing anything."""
+
+    def __init__(
+        self,
+        store: CompactionStore,
+        limit: int | None,
+        count: CountMessages | None,
+    ) -> None:
+        """A run on one session.
+
+        :param limit: the tokens at which compaction starts, which bound tail and summary.
+        :param count: the session's own token counter.
+        """
+        self._store = store
+        self._limit = limit
+        self._count = count
+
+    async def prepare(
+        self,
+        policy: CompactionPolicy | CustomFunction,
+        leaf_id: str | None,
+        *,
+        fallback: bool,
+    ) -> Prepared | None:
+        """Plan a range and summarize it; None when there is nothing to compact.
+
+        :param fallback: summarize without a model.
+        :raises PathChanged: a message of the path changed or went away meanwhile.
+        :raises SummaryRefusedError: no usable summary came.
+        :raises Exception: whatever the summarizer raised.
+        """
+        if not is_policy(policy):
+            if not fallback:
+                return await self._prepare_custom(cast("CustomFunction", policy), leaf_id)
+            policy = CompactFunction(ExtractiveSummarizer())
+        chosen = cast("CompactionPolicy", policy)
+        snapshot = await self._snapshot(leaf_id, chosen)
+        span = chosen.plan(snapshot.outline, self._limit)
+        if span is None:
+            return None
+        source = RangeSource(snapshot.entries[span.start : span.end])
+        token = self._token(source.first_id, source.last_id, leaf_id)
+        limit = self._limit
+        if limit is not None:
+            # What stays around the range leaves this much for summary and growth.
+            limit = max(1, limit - sum(entry.tokens for entry in snapshot.entries) + source.tokens)
+        summarizer = RangeSummarizer(self._store, chosen)
+        summary = await summarizer.summarize(source, limit, fallback=fallback)
+        return Prepared(source.first_id, source.last_id, summary, token, leaf_id)
+
+    def commit(self, prepared: Prepared, commit: Commit) -> StoredCompaction | None:
+        """Store a prepared overlay; None when its range changed meanwhile."""
+        return commit(
+            lambda: self._store.insert_overlay(
+                prepared.summary,
+                prepared.from_id,
+                prepared.to_id,
+                expected_token=prepared.token,
+                leaf_id=prepared.leaf_id,
+            )
+        )
+
+    def _token(self, from_id: str, to_id: str, leaf_id: str | None) -> str:
+        token = self._store.range_token(from_id, to_id, leaf_id)
+        if token is None:
+            raise PathChanged
+        return token
+
+    async def _snapshot(self, leaf_id: str | None, policy: CompactionPolicy) -> Snapshot:
+        """The path's outline. Content is read for its tool calls only, in bounded batches."""
+        entries = self._store.path_entries(leaf_id)
+        uses: dict[str, ToolUse] = {}
+        counts: dict[str, int] = {}
+        counter = policy.token_counter or self._count
+        ratio = 1.0
+        if policy.token_counter is None and self._count is not None and len(entries) > 1:
+            ratio, additive = await self._examine_counter(entries)
+            counter = self._count if additive else None
+        for batch in read_batches(self._store, [e for e in entries if e.overlay is None]):
+            for message in batch:
+                uses[message["id"]] = describe_tool_use(message)
+                if counter is not None:
+                    counts[message["id"]] = await count_with(counter, [message])
+            await asyncio.sleep(0)
+        outline: list[OutlineEntry] = []
+        for entry in entries:
+            if entry.overlay is None and entry.id not in uses:
+                raise PathChanged
+            outline.append(
+                OutlineEntry(
+                    id=entry.id,
+                    role=entry.role,
+                    tokens=counts.get(entry.id, int(entry.tokens * ratio)),
+                    tools=uses.get(entry.id, NO_TOOLS),
+                    is_overlay=entry.overlay is not None,
+                )
+            )
+        return Snapshot(leaf_id, entries, outline)
+
+    async def _examine_counter(self, entries: list[PathEntry]) -> tuple[float, bool]:
+        """How the session's counter relates to the stamped estimates, and whether it adds up.
+
+        A counter that gives the provider's figure for the last prompt, whatever it is asked, says
+        nothing about one message: the estimates are then scaled to its figure.
+        """
+        assert self._count is not None
+        messages = rendered_messages(self._store, entries)
+        whole = await self._count(messages)
+        additive = whole != await self._count(messages[-1:])
+        estimated = sum(entry.tokens for entry in entries)
+        ratio = whole / estimated if whole > 0 and estimated > 0 else 1.0
+        return ratio, additive
+
+    # -- functions of the user's own ----------------------------------------------------------
+
+    async def _prepare_custom(
+        self, function: CustomFunction, leaf_id: str | None
+    ) -> Prepared | None:
+        entries = self._store.path_entries(leaf_id)
+        messages = rendered_messages(self._store, entries)
+        if len(messages) != len(entries):
+            raise PathChanged
+        context = CompactContext(self._count, self._limit)
+        answer = function(messages, context) if _takes_context(function) else function(messages)
+        if inspect.isawaitable(answer):
+            answer = await answer
+        result = _read_result(answer)
+        if result is None or not result.summary.strip():
+            return None
+        source = _custom_range(entries, messages, result)
+        shown = {message["id"]: message for message in messages}
+        if any(
+            message != shown.get(message["id"])
+            for batch in source.batches(self._store)
+            for message in batch
+        ):
+            raise PathChanged
+        if count_message_tokens(_as_message(result.summary)) >= source.tokens:
+            raise SummaryRefusedError(
+                f"the summary is not smaller than the {source.tokens} tokens it replaces"
+            )
+        token = self._token(source.first_id, source.last_id, leaf_id)
+        return Prepared(source.first_id, source.last_id, result.summary, token, leaf_id)
+
+
+def is_policy(value: object) -> bool:
+    """Whether this is a policy that the engine runs itself, not a plain function."""
+    return all(hasattr(value, name) for name in ("plan", "trigger_tokens", "summarize"))
+
+
+def rendered_messages(store: CompactionStore, entries: list[PathEntry]) -> list[Message]:
+    """The content of a rendered path, summaries included; entries gone meanwhile are left out."""
+    stored: dict[str, Message] = {}
+    for batch in read_batches(store, [entry for entry in entries if entry.overlay is None]):
+        stored.update((message["id"], message) for message in batch)
+    messages: list[Message] = []
+    for entry in entries:
+        if entry.overlay is not None:
+            messages.append(overlay_message(entry.overlay))
+        elif entry.id in stored:
+            messages.append(stored[entry.id])
+    return messages
+
+
+async def count_with(counter: Callable[[list[Message]], object], messages: list[Message]) -> int:
+    """A counter's answer, which may be awaited, as whole tokens."""
+    counted = counter(messages)
+    if inspect.isawaitable(counted):
+        counted = await counted
+    return clean_count(float(cast("float", counted)))
+
+
+def _takes_context(function: CustomFunction) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return True
+    positional = [
+        one
+        for one in parameters
+        if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD, one.VAR_POSITIONAL)
+    ]
+    return len(positional) > 1 or any(one.kind == one.VAR_POSITIONAL for one in positional)
+
+
+def _as_message(summary: str) -> Message:
+    return {"parts": [{"type": "text", "text": summary}]}
+
+
+def _read_result(answer: object) -> CompactResult | None:
+    """A compaction function's answer, which may be a mapping in either spelling."""
+    if answer is None or isinstance(answer, CompactResult):
+        return answer
+    if not isinstance(answer, Mapping):
+        raise CompactionRangeError(
+            f"a compaction function gives a CompactResult or None, got {type(answer).__name__}"
+        )
+    fields = cast("Mapping[str, Any]", answer)
+    values = [
+        fields.get(snake, fields.get(camel))
+        for snake, camel in (
+            ("from_message_id", "fromMessageId"),
+            ("to_message_id", "toMessageId"),
+            ("summary", "summary"),
+        )
+    ]
+    if not all(isinstance(value, str) for value in values):
+        raise CompactionRangeError(
+            "a compaction function's answer needs texts from_message_id, to_message_id and summary"
+        )
+    return CompactResult(*cast("list[str]", values))
+
+
+def _custom_range(
+    entries: list[PathEntry], messages: list[Message], result: CompactResult
+) -> RangeSource:
+    """The entries that a function's answer covers, made safe.
+
+    An overlay directly before the range belongs to it, so that overlays grow instead of piling up
+    (Sessions document). The range shrinks to whole tool groups.
+
+    :raises CompactionRangeError: an end is unknown or the ends are reversed.
+    :raises SummaryRefusedError: it would hide the newest user message, or nothing is left.
+    """
+    start = _position(entries, result.from_message_id, last=False)
+    end = _position(entries, result.to_message_id, last=True) + 1
+    if end <= start:
+        raise CompactionRangeError(
+            f"the range {result.from_message_id!r} to {result.to_message_id!r} is reversed"
+        )
+    if start > 0 and entries[start - 1].overlay is not None and entries[start].overlay is None:
+        start -= 1
+    uses = [describe_tool_use(message) for message in messages]
+    groups = find_tool_groups(uses)
+    start, end = groups.align_forward(start), groups.align_backward(end)
+    outline = [
+        OutlineEntry(entry.id, entry.role, entry.tokens, use, entry.overlay is not None)
+        for entry, use in zip(entries, uses, strict=True)
+    ]
+    newest = newest_user_index(outline)
+    if newest is not None and start <= newest < end:
+        raise SummaryRefusedError("the range would hide the newest user message")
+    if end <= start or all(entry.overlay is not None for entry in entries[start:end]):
+        raise SummaryRefusedError("the range holds no whole message to replace")
+    return RangeSource(entries[start:end])
+
+
+def _position(entries: list[PathEntry], identifier: str, *, last: bool) -> int:
+    """Where a message stands on the rendered path, also if an overlay stands for it."""
+    for index, entry in enumerate(entries):
+        if entry.id == identifier:
+            return index
+        if entry.overlay is not None:
+            end = entry.overlay.to_message_id if last else entry.overlay.from_message_id
+            if end == identifier.removeprefix(COMPACTION_PREFIX) or end == identifier:
+                return index
+    raise CompactionRangeError(f"the message {identifier!r} is not on the path as it is shown")

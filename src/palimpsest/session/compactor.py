@@ -1,0 +1,597 @@
+"""The compaction engine of one session.
+
+After each write a running estimate, which costs the same at every length of the conversation, is
+compared with the policy's trigger; if it is reached a job is put on the alarm and the write
+returns. The job takes a snapshot, summarizes it, checks the summary and commits it only if the
+summarized range is as it was. Originals are never touched, so a failure at any point changes
+nothing. One compaction runs at a time per session, whoever asked for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import functools
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from palimpsest.compaction.extractive import ExtractiveSummarizer
+from palimpsest.compaction.head_tail import CompactFunction, CompactResult
+from palimpsest.compaction.policy import CompactionPolicy, TightPolicy
+from palimpsest.errors import CompactionError, CompactionOptionError
+from palimpsest.hosts.interface import Host
+from palimpsest.messages import Message
+from palimpsest.session.compaction_jobs import CompactionJobs
+from palimpsest.session.compaction_news import (
+    CompactionNews,
+    Frame,
+    error_text,
+    session_frame,
+)
+from palimpsest.session.compaction_run import (
+    CompactionRun,
+    CustomFunction,
+    PathChanged,
+    count_with,
+    is_policy,
+    rendered_messages,
+)
+from palimpsest.session.compactor_store import CompactionStore
+from palimpsest.session.manual_overlays import insert_manual_overlay
+from palimpsest.store.compaction_state import CompactionStatus
+from palimpsest.store.rows import StoredCompaction
+
+__all__ = [
+    "CompactionOutcome",
+    "Compactor",
+    "RoomReport",
+    "TokenCountInput",
+]
+
+FAILURES_BEFORE_FALLBACK = 3
+"""Failed summaries in a row after which the summary is made without a model."""
+
+RETRY_DELAYS_MS = (10_000, 60_000)
+"""Waits after the first and the second failure."""
+
+COOL_DOWN_MS = 600_000
+"""After a fallback, the summarizer is not asked again for this long."""
+
+MAX_CONFLICTS = 3
+"""How often a run starts over because its range changed meanwhile."""
+
+BUSY_PAUSE_MS = 2_000
+"""How long the job waits for a turn to end before it looks again."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCountInput:
+    """What the token counter of ``compact_after`` is given."""
+
+    messages: list[Message]
+    system_prompt: str
+    context_blocks: list[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionOutcome:
+    """How one compaction ended. ``error`` is set where it failed, also if a fallback helped."""
+
+    status: Literal["compacted", "nothing", "failed"]
+    tokens_before: int
+    tokens_after: int
+    overlay: StoredCompaction | None = None
+    error: Exception | None = None
+    reason: str | None = None
+
+    @property
+    def result(self) -> CompactResult | None:
+        """The documented form: the range and its summary, or None."""
+        if self.overlay is None:
+            return None
+        stored = self.overlay
+        return CompactResult(stored.from_message_id, stored.to_message_id, stored.summary)
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """One compaction as it was asked for."""
+
+    needed: Callable[[], bool]
+    """Asked once it is this request's turn: another may have made it needless."""
+
+    fallback_at: int
+    """Failures in a row from which on the summary is made without a model."""
+
+    leaf_id: str | None = None
+    request_id: str | None = None
+    limit: int | None = None
+    tight: bool = False
+    """Protect no head and keep as little tail as may be."""
+
+    counts_when_cancelled: bool = False
+    """Whether a run that is cancelled counts as failed: the job's own time limit cancels it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoomReport:
+    """Whether a turn fits."""
+
+    fits: bool
+    tokens: int
+    budget: int | None
+    compacted: bool = False
+    reason: str | None = None
+    """Why it does not fit, in plain words."""
+
+
+class Compactor:
+    """Compacts one session; made by the session on first use."""
+
+    def __init__(
+        self,
+        *,
+        host: Host,
+        store: CompactionStore,
+        system_prompt_tokens: Callable[[], int] | None = None,
+        after_commit: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """An engine without a policy yet.
+
+        :param system_prompt_tokens: tokens of the frozen prompt, which no compaction can shrink.
+        :param after_commit: awaited after each stored compaction.
+        """
+        self._host = host
+        self._store = store
+        self._session_id = store.session_id
+        self._prompt_tokens = system_prompt_tokens or (lambda: 0)
+        self._after_commit = after_commit
+        self._jobs = CompactionJobs.of(host)
+        self._state = self._jobs.state
+        self._jobs.add(self._session_id, lambda: self)
+        self._policy: CompactionPolicy | CustomFunction | None = None
+        self._threshold: int | None = None
+        self._counter: Callable[[TokenCountInput], object] | None = None
+        self._counter_input: Callable[[], Awaitable[tuple[str, list[Any]]]] | None = None
+        self._busy: Callable[[], bool] | None = None
+        self._news = CompactionNews(host, self._session_id)
+
+    # -- configuration --------------------------------------------------------------------------
+
+    def configure(
+        self,
+        *,
+        policy: Any = None,
+        threshold: int | None = None,
+        token_counter: Any = None,
+        on_error: Callable[[Exception], object] | None = None,
+        counter_input: Callable[[], Awaitable[tuple[str, list[Any]]]] | None = None,
+    ) -> None:
+        """Set what compacts and when; replaces the configuration before.
+
+        :param policy: a policy, or a function ``fn(messages, context)``. None with a threshold
+            stands for head/tail with the extractive summarizer.
+        :param threshold: ``compact_after``; compaction starts above this many tokens.
+        :param token_counter: given a :class:`TokenCountInput`; called by the job, never on a write.
+        :param on_error: told of every failure, a summarizer's included; may be async.
+        :param counter_input: gives the system prompt and context blocks for ``token_counter``.
+        :raises CompactionOptionError: a threshold below 0 or not whole, or no function.
+        """
+        if threshold is not None and (
+            isinstance(threshold, bool) or not isinstance(cast("object", threshold), int)
+        ):
+            raise CompactionOptionError(f"compact_after: a whole number is needed: {threshold!r}")
+        if threshold is not None and threshold < 0:
+            raise CompactionOptionError(f"compact_after: the threshold is negative: {threshold}")
+        for name, value in (
+            ("on_compaction", policy),
+            ("token_counter", token_counter),
+            ("on_compaction_error", on_error),
+        ):
+            if value is not None and not callable(value) and not is_policy(value):
+                raise CompactionOptionError(f"{name}: a function is needed, got {value!r:.80}")
+        if policy is None and threshold is not None:
+            policy = CompactFunction(ExtractiveSummarizer())
+        self._policy = policy
+        self._threshold = threshold
+        self._counter = token_counter
+        self._news.on_error = on_error
+        self._counter_input = counter_input
+
+    def add_listener(self, listener: Callable[[Frame], None]) -> Callable[[], None]:
+        """Send ``listener`` every frame for clients; returns the function that ends this."""
+        return self._news.add_listener(listener)
+
+    def defer_while(self, busy: Callable[[], bool] | None) -> None:
+        """Let the job wait while ``busy()`` is true: it runs between turns."""
+        self._busy = busy
+
+    # -- the trigger ----------------------------------------------------------------------------
+
+    @property
+    def trigger_tokens(self) -> int | None:
+        """Compaction starts at this many tokens; None when it never starts by itself."""
+        if self._policy is None:
+            return None
+        if is_policy(self._policy):
+            return cast("CompactionPolicy", self._policy).trigger_tokens(self._threshold)
+        return None if self._threshold is None else self._threshold + 1
+
+    def estimate(self, status: CompactionStatus | None = None) -> int:
+        """Tokens of the next prompt: the estimate, corrected by the provider's last report."""
+        status = status or self._state.load(self._session_id)
+        return max(0, self._store.context_tokens() + status.usage_offset)
+
+    def after_write(self) -> None:
+        """Schedule a compaction if one is due. Reads no message; never raises."""
+        try:
+            trigger = self.trigger_tokens
+            if trigger is None:
+                return
+            if self._counter is None and not self._is_due(trigger):
+                return
+            self._jobs.put(self._session_id, self._host.now())
+        except Exception as error:
+            self._news.log_failure("compaction.trigger_failed", error)
+
+    def _is_due(self, trigger: int) -> bool:
+        status = self._state.load(self._session_id)
+        tokens = self.estimate(status)
+        return tokens >= trigger and tokens >= status.next_tokens
+
+    def record_usage(self, total_tokens: int) -> None:
+        """Learn from the provider's report of the last step.
+
+        Call it after the step's message is stored.
+
+        :param total_tokens: tokens of the prompt and the answer together; 0 teaches nothing.
+        """
+        if total_tokens <= 0:
+            return
+        offset = total_tokens - self._store.context_tokens()
+        known = self._state.load(self._session_id).usage_offset
+        if abs(offset - known) * 20 > total_tokens:
+            self._state.set_usage_offset(self._session_id, offset)
+            self.after_write()
+
+    # -- the job --------------------------------------------------------------------------------
+
+    async def run_job(self) -> int | None:
+        """Compact if it is still due; when to try again (ms since 1970), or None."""
+        if self._busy is not None and self._busy():
+            return self._host.now() + BUSY_PAUSE_MS
+        trigger = self.trigger_tokens
+        if trigger is None or not await self._is_still_due(trigger):
+            return None
+        request = _Request(
+            needed=lambda: self._counter is not None or self._is_due(trigger),
+            fallback_at=FAILURES_BEFORE_FALLBACK,
+            counts_when_cancelled=True,
+        )
+        outcome = await self._compact(request)
+        now = self._host.now()
+        if outcome.status == "failed":
+            failures = self._state.load(self._session_id).failures
+            delays = RETRY_DELAYS_MS
+            return now + (delays[failures - 1] if 0 < failures <= len(delays) else COOL_DOWN_MS)
+        # What came in meanwhile may have made it due again.
+        again = outcome.status == "compacted" and self._counter is None and self._is_due(trigger)
+        return now if again else None
+
+    async def _is_still_due(self, trigger: int) -> bool:
+        if self._counter is None:
+            return self._is_due(trigger)
+        try:
+            tokens = await self._count(self._rendered())
+        except Exception as error:
+            await self._report(error)
+            return self._is_due(trigger)
+        return tokens >= trigger and tokens >= self._state.load(self._session_id).next_tokens
+
+    def _rendered(self) -> list[Message]:
+        return rendered_messages(self._store, self._store.path_entries())
+
+    async def _count(self, messages: list[Message]) -> int:
+        assert self._counter is not None
+        counter = self._counter
+        prompt, blocks = await self._counter_input() if self._counter_input else ("", [])
+        return await count_with(
+            lambda listed: counter(TokenCountInput(listed, prompt, blocks)), messages
+        )
+
+    # -- compacting -----------------------------------------------------------------------------
+
+    async def compact_now(
+        self, leaf_id: str | None = None, request_id: str | None = None
+    ) -> CompactResult | None:
+        """Compact now, whatever the estimate says; None when nothing was compacted.
+
+        A failure is reported to the error handler and to clients, and changes nothing.
+
+        :raises CompactionError: no compaction was configured.
+        """
+        outcome = await self.request_compaction(leaf_id, request_id)
+        return outcome.result
+
+    async def request_compaction(
+        self, leaf_id: str | None = None, request_id: str | None = None
+    ) -> CompactionOutcome:
+        """:meth:`compact_now` with the whole outcome: what ``/compact`` shows.
+
+        :param request_id: names the request. One that was carried out before, and is repeated
+            after a crash, gives the outcome it had and compacts nothing again.
+        :raises CompactionError: no compaction was configured.
+        """
+        if self._policy is None:
+            raise CompactionError("No compaction function registered. Call on_compaction() first.")
+        request = _Request(
+            needed=lambda: True,
+            fallback_at=FAILURES_BEFORE_FALLBACK,
+            leaf_id=leaf_id,
+            request_id=request_id,
+        )
+        return await self._compact(request)
+
+    async def ensure_room(
+        self,
+        budget_tokens: int | None = None,
+        reserve_tokens: int = 0,
+        *,
+        force: bool = False,
+    ) -> RoomReport:
+        """Make the next turn fit; returns at once when it does.
+
+        This is the one case in which a turn waits for a compaction. If the summarizer fails the
+        summary is made without it.
+
+        :param budget_tokens: what the model takes as input; by default the policy's trigger.
+        :param reserve_tokens: kept free for what the store does not know (tools, the new message).
+        :param force: compact even if the estimate says that it fits: a provider refused it.
+        """
+        budget = budget_tokens if budget_tokens is not None else self.trigger_tokens
+        tokens = self.estimate()
+        if budget is None:
+            return RoomReport(True, tokens, None)
+        room = budget - reserve_tokens
+        if self._policy is None or (tokens <= room and not force):
+            return self._room(tokens, budget, reserve_tokens, False)
+        prompt = self._prompt_tokens()
+        if prompt >= room:
+            reason = f"the system prompt alone has {prompt} tokens, {room} are left for all"
+            return RoomReport(False, tokens, budget, False, reason)
+        compacted = False
+        for tight in (False, True):
+            request = _Request(
+                needed=functools.partial(self._exceeds, room, force and not tight),
+                fallback_at=0,
+                limit=room,
+                tight=tight,
+            )
+            outcome = await self._compact(request)
+            compacted = compacted or outcome.status == "compacted"
+            tokens = self.estimate()
+            if tokens <= room:
+                break
+        return self._room(tokens, budget, reserve_tokens, compacted)
+
+    def _exceeds(self, room: int, whatever: bool) -> bool:
+        return whatever or self.estimate() > room
+
+    def _room(self, tokens: int, budget: int, reserve: int, compacted: bool) -> RoomReport:
+        if tokens + reserve <= budget:
+            return RoomReport(True, tokens, budget, compacted)
+        self._news.log("compaction.no_room", tokens=tokens, budget=budget)
+        reason = f"what must stay has {tokens + reserve} tokens, the budget is {budget}"
+        return RoomReport(False, tokens, budget, compacted, reason)
+
+    async def _compact(self, request: _Request) -> CompactionOutcome:
+        async with self._jobs.lock(self._session_id):
+            done = self._request_done(request.request_id)
+            if done is not None:
+                return done
+            before = self.estimate()
+            if not request.needed():
+                return CompactionOutcome("nothing", before, before, reason="no longer needed")
+            self._news.send(self._frame("compacting", before))
+            outcome = CompactionOutcome("failed", before, before)
+            try:
+                outcome = await self._attempt(request, before)
+            finally:
+                # Also after a cancelled turn: no client is left behind in "compacting".
+                frame = self._frame("idle", self.estimate())
+                if outcome.status == "compacted":
+                    frame["compacted"] = {
+                        "tokensBefore": outcome.tokens_before,
+                        "tokensAfter": outcome.tokens_after,
+                    }
+                self._news.send(frame)
+        if outcome.status == "compacted" and self._after_commit is not None:
+            await self._after_commit()
+        return outcome
+
+    def _request_done(self, request_id: str | None) -> CompactionOutcome | None:
+        if request_id is None:
+            return None
+        status = self._state.load(self._session_id)
+        if status.request_id != request_id:
+            return None
+        overlay = next(
+            (one for one in self._store.list_overlays() if one.id == status.request_overlay), None
+        )
+        return CompactionOutcome(
+            "compacted",
+            status.tokens_before or 0,
+            status.tokens_after or 0,
+            overlay,
+            reason="this request was carried out before",
+        )
+
+    async def _attempt(self, request: _Request, before: int) -> CompactionOutcome:
+        """Ask the summarizer if it may be asked; after repeated failure do without."""
+        error: Exception | None = None
+        status = self._state.load(self._session_id)
+        cooling = (
+            status.failures >= FAILURES_BEFORE_FALLBACK and self._host.now() < status.model_retry_at
+        )
+        if not cooling:
+            try:
+                return await self._ask_model(request, before, status.failures)
+            except Exception as failure:
+                error = failure
+                await self._report(failure)
+                failures = self._state.load(self._session_id).failures
+                if failures < request.fallback_at:
+                    return CompactionOutcome("failed", before, before, None, failure, str(failure))
+                if failures >= FAILURES_BEFORE_FALLBACK:
+                    self._state.cool_down(self._session_id, self._host.now() + COOL_DOWN_MS)
+        try:
+            outcome = await self._run(request, before, fallback=True)
+        except Exception as failure:
+            await self._report(failure)
+            self._wait_for_growth(self.estimate(), share=4)
+            return CompactionOutcome("failed", before, before, None, failure, str(failure))
+        return dataclasses.replace(outcome, error=error)
+
+    async def _ask_model(self, request: _Request, before: int, failures: int) -> CompactionOutcome:
+        self._state.begin(self._session_id)
+        try:
+            outcome = await self._run(request, before, fallback=False)
+        except asyncio.CancelledError:
+            if not request.counts_when_cancelled:
+                self._state.set_failures(self._session_id, failures)
+            raise
+        if outcome.status == "nothing":
+            self._state.set_failures(self._session_id, failures)
+        return outcome
+
+    async def _run(self, request: _Request, before: int, *, fallback: bool) -> CompactionOutcome:
+        """Prepare and commit, starting over while the range changes under it.
+
+        :raises CompactionError: it changed each time.
+        :raises Exception: whatever the summarizer raised.
+        """
+        assert self._policy is not None
+        limit = request.limit if request.limit is not None else self.trigger_tokens
+        if limit is not None:
+            limit = max(1, limit - self._prompt_tokens())
+        run = CompactionRun(self._store, limit, self._count if self._counter else None)
+        policy = TightPolicy.of(self._policy) if request.tight else self._policy
+
+        def commit(
+            insert: Callable[[], StoredCompaction | None],
+        ) -> StoredCompaction | None:
+            return self._store.transaction(
+                lambda: self._insert(insert, request.request_id, before, fallback)
+            )
+
+        for _ in range(MAX_CONFLICTS):
+            try:
+                prepared = await run.prepare(policy, request.leaf_id, fallback=fallback)
+            except PathChanged:
+                continue
+            if prepared is None:
+                self._wait_for_growth(before, share=50)
+                return CompactionOutcome("nothing", before, before, reason="nothing to compact")
+            stored = run.commit(prepared, commit)
+            if stored is not None:
+                after = self.estimate()
+                self._news.log(
+                    "compaction.committed", before=before, after=after, fallback=fallback
+                )
+                return CompactionOutcome("compacted", before, after, stored)
+        raise CompactionError("the conversation changed each time it was summarized")
+
+    def _insert(
+        self,
+        insert: Callable[[], StoredCompaction | None],
+        request_id: str | None,
+        before: int,
+        fallback: bool,
+    ) -> StoredCompaction | None:
+        stored = insert()
+        if stored is None:
+            return None
+        after = self._store.context_tokens()
+        trigger = self.trigger_tokens
+        # Without headroom the next write would compact again for next to nothing.
+        next_tokens = after + max(1, after // 4) if trigger is not None and after >= trigger else 0
+        self._state.record(
+            self._session_id,
+            request_id=request_id,
+            overlay_id=stored.id,
+            tokens_before=before,
+            tokens_after=after,
+            next_tokens=next_tokens,
+            keep_failures=fallback,
+        )
+        return stored
+
+    def _wait_for_growth(self, tokens: int, share: int) -> None:
+        """Try nothing by itself before the context has grown by one ``share``-th."""
+        wanted = tokens + max(1, tokens // share)
+        self._state.wait_for_tokens(self._session_id, wanted)
+
+    # -- overlays by hand -----------------------------------------------------------------------
+
+    def add_overlay(self, summary: str, from_id: str, to_id: str) -> StoredCompaction:
+        """Store an overlay given by hand; ends may be ids of overlays' own messages.
+
+        :raises CompactionRangeError: the summary is blank, or the ends are reversed or not on one
+            path.
+        :raises UnknownMessageError: an end does not exist.
+        """
+        stored = insert_manual_overlay(self._store, summary, from_id, to_id)
+        self._state.set_usage_offset(self._session_id, 0)
+        self._news.send(self.status_frame())
+        return stored
+
+    def list_overlays(self) -> list[StoredCompaction]:
+        """All overlays of the session, the oldest first."""
+        return self._store.list_overlays()
+
+    def undo_newest_overlay(self) -> StoredCompaction | None:
+        """Take the newest overlay away: what it covered is shown as before; None without one.
+
+        The trigger waits until the context has grown by a quarter, else it would be back at once.
+        """
+        overlays = self._store.list_overlays()
+        if not overlays:
+            return None
+        newest = overlays[-1]
+
+        def undo() -> None:
+            self._store.remove_overlay(newest.id)
+            self._state.set_usage_offset(self._session_id, 0)
+            self._wait_for_growth(self._store.context_tokens(), share=4)
+
+        self._store.transaction(undo)
+        self._news.send(self.status_frame())
+        return newest
+
+    def clear(self) -> None:
+        """Forget this session's engine state and job; joins the caller's transaction."""
+        self._jobs.forget(self._session_id)
+
+    # -- what others are told -------------------------------------------------------------------
+
+    @property
+    def phase(self) -> Literal["idle", "compacting"]:
+        """Whether a compaction runs now."""
+        return "compacting" if self._jobs.lock(self._session_id).locked() else "idle"
+
+    def status(self) -> CompactionStatus:
+        """The engine's memory of this session: failures, last error, counts."""
+        return self._state.load(self._session_id)
+
+    def status_frame(self) -> Frame:
+        """The frame ``cf_agent_session`` as it is now."""
+        return self._frame(self.phase, self.estimate())
+
+    def _frame(self, phase: str, tokens: int) -> Frame:
+        threshold = self._threshold if self._threshold is not None else self.trigger_tokens
+        return session_frame(phase, tokens, threshold)
+
+    async def _report(self, error: Exception) -> None:
+        self._state.fail(self._session_id, error_text(error), self._host.now())
+        await self._news.report(error)
