@@ -12,7 +12,7 @@ from palimpsest.hosts.interface import MAX_INTEGER
 from palimpsest.session.ranking import Question, Term, rank_words, turn_factor
 from palimpsest.session.search_dates import named_times
 from palimpsest.session.search_query import Query, Variant, parse_query
-from palimpsest.session.search_snippets import snippet
+from palimpsest.session.search_snippets import Highlighter, snippet
 from palimpsest.store.search_index import (
     FIRST_PIECE,
     SESSION_SPAN,
@@ -172,6 +172,7 @@ class _Search:
         self._filters = filters
         self._path_rows = path_rows
         self._now = now
+        self._highlighter = Highlighter(word for term in query.terms for word in term.shown)
 
     def run(self) -> list[SearchResult]:
         """The results, best first."""
@@ -274,8 +275,8 @@ class _Search:
         )
 
     def _result(self, content: Content, score: float) -> SearchResult:
-        shown = (word for term in self._query.terms for word in term.shown)
-        cut, highlights = snippet((content.text, content.tools, content.about), shown)
+        fields = (content.text, content.tools, content.about)
+        cut, highlights = snippet(fields, self._highlighter)
         return SearchResult(
             id=content.message_id,
             session_id=content.session_id,

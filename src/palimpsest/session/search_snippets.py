@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 
 from palimpsest.session.search_words import base_forms
 from palimpsest.store.search_text import HAS_UNSPACED
@@ -20,58 +19,112 @@ CUT = "…"
 
 Range = tuple[int, int]
 
-_ENDINGS = r"(?:s|es|e|ed|d|ing|er|ers|ion|ions|ly|y|ies|ied)?"
+_WORD = re.compile(r"[^\W_]+")
+_ACCENTED = re.compile("[\xc0-\u1fff]")
+_ENDINGS = ("s", "es", "d", "ed", "ing", "er", "ers", "ion", "ions", "ly", "y")
 
 
-@lru_cache(maxsize=64)
-def highlight_pattern(shown: tuple[str, ...]) -> re.Pattern[str] | None:
-    """One pattern for all words and phrases of a query; None if there are none."""
-    alternatives = [_alternative(word) for word in sorted(shown, key=len, reverse=True)]
-    return re.compile("|".join(alternatives), re.IGNORECASE) if alternatives else None
+class Highlighter:
+    """Finds the words of one query in texts.
+
+    :param shown: words, phrases with single spaces, beginnings that end in ``*``, and runs of
+        unspaced scripts. Words are found in their inflected forms as well.
+    """
+
+    def __init__(self, shown: Iterable[str]) -> None:
+        self._words: set[str] = set()
+        self._phrases: dict[str, list[list[str]]] = {}
+        self._beginnings: list[str] = []
+        self._runs: list[str] = []
+        for entry in shown:
+            self._add(entry)
+
+    def _add(self, entry: str) -> None:
+        words = _fold(entry.lower()).rstrip("*").split()
+        if HAS_UNSPACED.search(entry):
+            self._runs.append(entry)
+        elif entry.endswith("*"):
+            self._beginnings.append("".join(words))
+        elif len(words) > 1:
+            self._phrases.setdefault(words[0], []).append(words)
+        elif words:
+            self._words |= inflections(words[0])
+
+    def find(self, text: str) -> list[Range]:
+        """The ranges of the query's words in a text, ascending and without overlap."""
+        folded = _fold(text.lower())
+        if len(folded) != len(text):  # a few characters have a longer lower case
+            folded = text
+        matches = list(_WORD.finditer(folded))
+        words = [match[0] for match in matches]
+        found: list[Range] = []
+        skip = 0
+        for index, word in enumerate(words):
+            if index < skip:
+                continue
+            length = self._length(words, index, word)
+            if length:
+                skip = index + length
+                found.append((matches[index].start(), matches[skip - 1].end()))
+        return self._with_runs(text, found) if self._runs else found
+
+    def _length(self, words: list[str], index: int, word: str) -> int:
+        for phrase in self._phrases.get(word, ()):
+            if words[index : index + len(phrase)] == phrase:
+                return len(phrase)
+        if word in self._words:
+            return 1
+        return int(any(word.startswith(beginning) for beginning in self._beginnings))
+
+    def _with_runs(self, text: str, found: list[Range]) -> list[Range]:
+        for run in self._runs:
+            start = text.find(run)
+            while start >= 0:
+                found.append((start, start + len(run)))
+                start = text.find(run, start + len(run))
+        merged: list[Range] = []
+        for start, end in sorted(found):
+            if merged and start <= merged[-1][1]:
+                merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+            else:
+                merged.append((start, end))
+        return merged
 
 
-def _alternative(word: str) -> str:
-    if HAS_UNSPACED.search(word):
-        return re.escape(word)
-    if word.endswith("*"):
-        return r"\b" + r"[\W_]+".join(map(re.escape, _fold(word[:-1]).split())) + r"\w*"
-    words = _fold(word).split()
-    if len(words) > 1:
-        return r"(?<![^\W_])" + r"[\W_]+".join(map(re.escape, words)) + r"(?![^\W_])"
-    bases = [base for base in base_forms(words[0]) if len(base) >= 3] or words
-    base = min(bases, key=len)
-    forms = {re.escape(words[0]), re.escape(base) + _ENDINGS}
-    if base[-1].isalpha():
-        forms.add(re.escape(base + base[-1]) + "(?:ing|ed|er)")
-    if base[-1] == "y":
-        forms.add(re.escape(base[:-1]) + "(?:ies|ied)")
-    return rf"(?<![^\W_])(?:{'|'.join(sorted(forms, key=len, reverse=True))})(?![^\W_])"
+def inflections(word: str) -> set[str]:
+    """The forms in which English may write a word, and the words it may be a form of."""
+    forms = {word}
+    for base in base_forms(word):
+        if len(base) < 3:
+            continue
+        forms.add(base)
+        forms.update(base + ending for ending in _ENDINGS)
+        last = base[-1]
+        if last == "y":
+            forms |= {base[:-1] + "ies", base[:-1] + "ied"}
+        elif last == "e":
+            forms |= {base[:-1] + "ing", base[:-1] + "ion", base[:-1] + "ions"}
+        elif last not in "aeiouwx":
+            forms |= {base + last + "ing", base + last + "ed", base + last + "er"}
+    return forms
 
 
 def _fold(text: str) -> str:
     """The text without accents, character for character, as ``unicode61`` compares it."""
-    if text.isascii():
+    if text.isascii() or not _ACCENTED.search(text):
         return text
-    return "".join(
-        unicodedata.normalize("NFD", character)[0] if "\xc0" <= character < "\u2000" else character
-        for character in text
-    )
+    return _ACCENTED.sub(lambda found: unicodedata.normalize("NFD", found[0])[0], text)
 
 
-def snippet(fields: Sequence[str], shown: Iterable[str]) -> tuple[str, tuple[Range, ...]]:
+def snippet(fields: Sequence[str], highlighter: Highlighter) -> tuple[str, tuple[Range, ...]]:
     """The best place of the first field that holds a word of the query, and the words' ranges.
 
     Without any, the beginning of the first field that is not empty.
     """
-    pattern = highlight_pattern(tuple(dict.fromkeys(shown)))
     for text in fields:
-        if not text or pattern is None:
-            continue
-        found = [match.span() for match in pattern.finditer(_fold(text[:READ_CHARACTERS]))]
-        if found:
+        if text and (found := highlighter.find(text[:READ_CHARACTERS])):
             return _cut(text, found)
-    text = next((text for text in fields if text), "")
-    return _cut(text, [])
+    return _cut(next((text for text in fields if text), ""), [])
 
 
 def _cut(text: str, found: list[Range]) -> tuple[str, tuple[Range, ...]]:
