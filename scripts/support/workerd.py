@@ -16,7 +16,7 @@ from types import TracebackType
 from support.errors import SetupError
 from support.paths import NODE_MODULES, SNAPSHOTS
 from support.runtime_bundle import ensure_bundle, installed_version
-from support.worker_config import WorkerDefinition, render_config
+from support.worker_config import DEVELOPMENT_FLAG, WorkerDefinition, render_config
 
 START_SECONDS = 60.0
 SNAPSHOT_NAME = "snapshot.bin"
@@ -107,7 +107,8 @@ class Workerd:
         """Start and wait until a request to ``path`` is answered; returns the seconds it took."""
         if self.process is not None:
             raise WorkerdError("it is running already")
-        snapshot = ensure_snapshot(self.worker) if self.snapshot else None
+        python = DEVELOPMENT_FLAG in self.worker.compatibility_flags
+        snapshot = ensure_snapshot(self.worker) if self.snapshot and python else None
         self.state.mkdir(parents=True, exist_ok=True)
         config = self.directory / "config.capnp"
         text = render_config(

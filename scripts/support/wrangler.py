@@ -32,14 +32,14 @@ def dev_command(port: int, state: Path = STATE, ip: str = "127.0.0.1") -> list[s
     return [*command, "--show-interactive-dev-session=false"]
 
 
-def upload_size() -> tuple[float, float]:
+def upload_size(project: Path = ROOT) -> tuple[float, float]:
     """What ``wrangler deploy`` would upload, in KiB: plain and gzipped. Nothing is uploaded.
 
     :raises SetupError: wrangler refuses the project.
     """
     result = subprocess.run(
         [str(NODE), str(WRANGLER), "deploy", "--dry-run"],
-        cwd=ROOT,
+        cwd=project,
         env={**os.environ, **environment()},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

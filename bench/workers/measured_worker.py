@@ -1,0 +1,24 @@
+"""The project's own Worker, with an address that tells the size of its WebAssembly heap."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import workers
+
+import entry
+from entry import Assistant
+
+__all__ = ["Assistant", "Default"]
+
+
+class Default(entry.Default):
+    """``/heap`` answers in bytes; everything else is the project's."""
+
+    async def fetch(self, request: Any) -> Any:
+        """Answer ``/heap``."""
+        if str(request.url).endswith("/heap"):
+            from pyodide_js import _module
+
+            return workers.Response(str(_module.HEAP8.length))
+        return await super().fetch(request)
