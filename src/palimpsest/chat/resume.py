@@ -72,25 +72,35 @@ async def acknowledge(lane: Lane, connection: Connection, request_id: str) -> No
     """Replay the stream that the connection acknowledged, then let it follow live."""
     active = live_turn(lane)
     if active is not None and active.row.request_id == request_id:
-        await active.live.join(connection)
-        if not active.live.ended:
-            return
+        if not await active.live.join(connection):
+            row = lane.agent.turns.get(lane.session_id, request_id)
+            if row is not None:
+                await _send_end(lane, connection, row)
+        return
     row = lane.agent.turns.get(lane.session_id, request_id)
     if row is None:
         connection.send(ResponseFrames(request_id).done(rows.COMPLETED, replay=True))
         return
-    await replay_ended(lane, connection, row)
+    if row.is_open:
+        return  # the turn's own frames follow
+    if row.trigger != CONTINUE:
+        await replay(lane.agent.streams.read(row.turn), connection, ResponseFrames(request_id))
+    await _send_end(lane, connection, row)
 
 
-async def replay_ended(lane: Lane, connection: Connection, row: StoredTurn) -> None:
-    """Send the stored chunks of a turn that has ended, and how it ended."""
+async def _send_end(lane: Lane, connection: Connection, row: StoredTurn) -> None:
+    """Tell a connection how a turn ended that it was replayed.
+
+    After a continuation the conversation is sent, too, and its chunks are not where it had ended
+    already: its text is part of an earlier message, and a client that has that message whole would
+    show the chunks a second time.
+    """
     answer = ResponseFrames(row.request_id, continuation=row.trigger == CONTINUE)
-    await replay(lane.agent.streams.read(row.turn), connection, answer)
+    if row.trigger == CONTINUE:
+        connection.send(await lane.conversation.transcript_frame(lane.waiting_messages()))
     if row.status == rows.ERROR:
         text = row.error or INTERRUPTED
         connection.send(answer.error(text, row.message_ids, replay=True))
-    elif row.is_open:
-        return  # it will be told by the turn's own frames
     else:
         connection.send(answer.done(row.status, row.message_ids, replay=True))
     lane.agent.turns.mark_delivered(row.turn)

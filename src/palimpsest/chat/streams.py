@@ -173,13 +173,15 @@ class LiveStream:
         self._joined.discard(connection.id)
         self._targets = None
 
-    async def join(self, connection: Connection) -> None:
+    async def join(self, connection: Connection) -> bool:
         """Replay the stream to a connection and make it a live target; a second time does nothing.
 
         One that never was offered the stream has received every chunk already.
+
+        :returns: False if the stream ended meanwhile, so that the connection has not been told.
         """
         if connection.id in self._joined or connection.id not in self._joining:
-            return
+            return True
         self._joined.add(connection.id)
         position = -1
         while True:
@@ -187,11 +189,14 @@ class LiveStream:
             if position >= self.count - 1 or not connection.is_open:
                 break
         if connection.id not in self._joined:
-            return  # it was offered the stream anew meanwhile, or has gone
-        if connection.is_open and not self.ended:
-            connection.send(self.frames.replay_complete())
+            return True  # it was offered the stream anew meanwhile, or has gone
         self._joining.discard(connection.id)
         self._targets = None
+        if self.ended:
+            return False
+        if connection.is_open:
+            connection.send(self.frames.replay_complete())
+        return True
 
     def has_joined(self, connection: Connection) -> bool:
         """Whether the connection follows the stream (it was not offered a replay, or took it)."""

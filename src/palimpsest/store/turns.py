@@ -256,18 +256,18 @@ class TurnStore:
     def sweep(self, *, streams_before: int, turns_before: int) -> int | None:
         """Remove what is no longer needed; when the next sweep is due (an end time), if ever.
 
-        :param streams_before: chunks of turns that ended before this are removed.
-        :param turns_before: rows of turns that ended before this are removed too.
+        :param streams_before: chunks of turns that ended by then are removed.
+        :param turns_before: rows of turns that ended by then are removed too.
         """
 
         def write() -> None:
             self._sql.execute(
                 "delete from palimpsest_stream_segments where turn in"
-                " (select turn from palimpsest_turns where ended_at < ?)",
+                " (select turn from palimpsest_turns where ended_at <= ?)",
                 streams_before,
             )
-            self._sql.execute("delete from palimpsest_turns where ended_at < ?", turns_before)
-            self._sql.execute("delete from palimpsest_chat_clients where seen_at < ?", turns_before)
+            self._sql.execute("delete from palimpsest_turns where ended_at <= ?", turns_before)
+            self._sql.execute("delete from palimpsest_chat_clients where seen_at <= ?", turns_before)
 
         self._sql.transaction(write)
         rows = self._sql.execute(
