@@ -9,6 +9,7 @@ from typing import Any, ClassVar, cast
 from urllib.parse import urlsplit
 
 from palimpsest.actor import calls, sync
+from palimpsest.actor.access import Access
 from palimpsest.actor.callables import callables_of
 from palimpsest.actor.connections import (
     REJECTED_TAG,
@@ -63,6 +64,7 @@ class Agent(Work):
         host.alarm_handler = self.handle_alarm
         self.connections = Connections(host)
         self.events = Events(host, kebab_case(type(self).__name__))
+        self._access = Access(host, self.agent_name)
         self.starting = False
         """Whether ``on_start`` runs now."""
         self._state: StateSync | None = None
@@ -237,6 +239,9 @@ class Agent(Work):
             return error_response(410, "gone", "the agent was destroyed")
         with working(self, request=request):
             try:
+                grant = self._access.check(request)
+                if isinstance(grant, Reject):
+                    return self._refuse(grant, request, upgrade=upgrade)
                 hook = self.before_connect if upgrade else self.before_request
                 decision: Decision = await settle(hook(request))
                 if isinstance(decision, HttpResponse):
@@ -244,7 +249,9 @@ class Agent(Work):
                 if isinstance(decision, Reject):
                     return self._refuse(decision, request, upgrade=upgrade)
                 request = decision or request
-                return await (self._connect(request) if upgrade else self._answer(request))
+                if upgrade:
+                    return await self._connect(request, readonly=bool(grant and grant.readonly))
+                return await self._answer(request)
             except Exception as error:
                 await self.report("request.failed", error)
                 return error_response(500, "failed", "the agent failed to answer")
@@ -264,7 +271,7 @@ class Agent(Work):
             response = await settle(self.on_request(request))
         return response or error_response(404, "not_found", "this agent has nothing here")
 
-    async def _connect(self, request: HttpRequest) -> HttpResponse:
+    async def _connect(self, request: HttpRequest, *, readonly: bool) -> HttpResponse:
         if self.ping is not None and not self._answers_pings:
             self._answers_pings = True
             self.host.set_auto_response(*self.ping)
@@ -273,7 +280,7 @@ class Agent(Work):
             identifier=connection_id(request.url) or self.host.random_id(),
             url=request.url,
             tags=self.connection_tags(request),
-            readonly=self.connection_readonly(request),
+            readonly=readonly or self.connection_readonly(request),
             protocol=protocol,
         )
         self.events.count("connection.opened")
