@@ -6,15 +6,14 @@ from typing import Any
 
 from palimpsest.actor.http import json_response
 from palimpsest.chat.endpoints import Call, RequestError, Route, route
-from palimpsest.hosts.interface import (
-    MAX_ATTACHMENT_BYTES,
-    MAX_SOCKET_MESSAGE_BYTES,
-    HttpResponse,
-)
+from palimpsest.hosts.interface import MAX_SOCKET_MESSAGE_BYTES, HttpResponse
 from palimpsest.messages import COMPACTION_PREFIX
 
 MAX_TIMELINE = 5_000
 """The most messages of a timeline: the newest."""
+
+MAX_FILE_BYTES = 10_000_000
+"""What clients are told of the size of one attached file: as base64, two fit into a frame."""
 
 
 async def memory(call: Call) -> HttpResponse:
@@ -85,7 +84,7 @@ async def memory(call: Call) -> HttpResponse:
             },
             "limits": {
                 "maxMessageBytes": MAX_SOCKET_MESSAGE_BYTES,
-                "maxAttachmentBytes": MAX_ATTACHMENT_BYTES,
+                "maxAttachmentBytes": MAX_FILE_BYTES,
             },
         }
     )

@@ -1,4 +1,9 @@
-"""``python -m palimpsest chat URL``: talk to an agent from a terminal or a script."""
+"""Talk to an agent, from a terminal or a script.
+
+At a terminal: a prompt, with /help for commands; Ctrl+C stops an answer, or leaves when none is
+coming. With a message, or input from a pipe: sends it, line by line, and leaves with status 0 if
+every answer was completed, else 1.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +28,6 @@ MISUSED = 2
 
 
 SUMMARY = "talk to an agent"
-DESCRIPTION = """\
-Talk to an agent. At a terminal: a prompt, with /help for commands; Ctrl+C stops an answer, or
-leaves when none is coming. With a message, or a pipe: sends it, line by line, and leaves with
-status 0 if every answer was completed.
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

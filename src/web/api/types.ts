@@ -34,7 +34,6 @@ export interface TimelineEntry {
   role: string;
   tokens: number;
   createdAt: number;
-  preview: string;
 }
 
 export interface Overlay {
@@ -45,6 +44,8 @@ export interface Overlay {
   createdAt: number;
   tokensBefore?: number | null;
   tokensAfter?: number | null;
+  /** A message beneath was forgotten on request, so the summary no longer counts. */
+  stale?: boolean;
   active: boolean;
 }
 
@@ -72,6 +73,7 @@ export interface Schedule {
   callback: string;
   type: string;
   timeMs: number;
+  status?: string;
   payload?: unknown;
 }
 
@@ -83,6 +85,8 @@ export interface Memory {
   model: string | null;
   lastError: string | null;
   timeline: TimelineEntry[];
+  /** Only the newest messages are in the timeline. */
+  timelineTruncated?: boolean;
   overlays: Overlay[];
   context: ContextBlock[];
   systemPromptTokens: number;

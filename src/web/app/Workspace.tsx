@@ -1,6 +1,8 @@
-import { Suspense, useCallback, useEffect } from "react";
+import { Suspense, useCallback, useEffect, useRef } from "react";
 import type { AgentApi } from "../api/client";
+import type { ChatMessage } from "../api/types";
 import { Conversation } from "../chat/Conversation";
+import { plainText } from "../chat/parts";
 import { useConnection, useFrames, useSessionAgent, type Connection } from "../chat/useConnection";
 import { MemoryPanel } from "../memory/MemoryPanel";
 import { useMemory } from "../memory/useMemory";
@@ -46,6 +48,14 @@ export function Workspace(props: Props) {
   useEffect(() => {
     if (connection === "live") onSessionsChanged();
   }, [connection, onSessionsChanged]);
+  const shown = useRef<ChatMessage[]>([]);
+  const showMessages = useCallback((messages: ChatMessage[]) => {
+    shown.current = messages;
+  }, []);
+  const previewOf = useCallback((id: string) => {
+    const message = shown.current.find((each) => each.id === id);
+    return message ? plainText(message).slice(0, 160) : "";
+  }, []);
   const limit = memory.tokenBudget ?? memory.tokenThreshold;
   const open = (id: string) => {
     go(session, id);
@@ -86,6 +96,7 @@ export function Workspace(props: Props) {
               connection={connection}
               memory={memory}
               target={target}
+              onMessages={showMessages}
               onSearch={onSearch}
               onTurnEnd={turnEnded}
             />
@@ -93,7 +104,7 @@ export function Workspace(props: Props) {
         </Failure>
       </main>
       <aside className="memory" id="memory" aria-label="Memory" hidden={!memoryOpen}>
-        <MemoryPanel api={api} session={session} memory={memory} onOpen={open} onClose={() => setMemoryOpen(false)} />
+        <MemoryPanel api={api} session={session} memory={memory} previewOf={previewOf} onOpen={open} onClose={() => setMemoryOpen(false)} />
       </aside>
     </>
   );

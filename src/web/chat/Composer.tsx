@@ -17,7 +17,9 @@ interface Props {
   session: string;
   busy: boolean;
   connection: Connection;
+  /** Bytes of one file, and of all files of a message. */
   limit: number;
+  totalLimit: number;
   waiting: Waiting[];
   handle: Ref<ComposerHandle>;
   onSend: (message: Waiting) => void;
@@ -65,7 +67,7 @@ function WaitingList({ waiting, remove }: { waiting: Waiting[]; remove: (message
 }
 
 export function Composer(props: Props) {
-  const { session, busy, connection, limit, waiting, handle, onSend, onCommand, onStop, onEditLast, onRemoveWaiting } = props;
+  const { session, busy, connection, limit, totalLimit, waiting, handle, onSend, onCommand, onStop, onEditLast, onRemoveWaiting } = props;
   const draftKey = `draft:${session}`;
   const [text, setText] = useState(() => readStored(draftKey, ""));
   const [files, setFiles] = useState<Attachment[]>([]);
@@ -86,13 +88,18 @@ export function Composer(props: Props) {
       for (const file of [...list].slice(0, maxAttachments)) {
         try {
           const attachment = await readAttachment(file, limit);
-          setFiles((all) => (all.length < maxAttachments ? [...all, attachment] : all));
+          setFiles((all) => {
+            const total = all.reduce((sum, other) => sum + other.bytes, attachment.bytes);
+            if (all.length < maxAttachments && total <= totalLimit) return [...all, attachment];
+            queueMicrotask(() => toasts.failure(new Error(`${file.name} was left out: a message takes up to ${maxAttachments} files of together ${formatBytes(totalLimit)}.`)));
+            return all;
+          });
         } catch (error) {
           toasts.failure(error);
         }
       }
     },
-    [limit, toasts],
+    [limit, totalLimit, toasts],
   );
 
   useImperativeHandle(handle, () => ({ focus: () => area.current?.focus(), addFiles: (list) => void addFiles(list) }), [addFiles]);

@@ -25,9 +25,13 @@ interface Props {
   connection: Connection;
   memory: MemoryState;
   target: { message: string | null; version: number };
+  onMessages: (messages: ChatMessage[]) => void;
   onSearch: (query: string) => void;
   onTurnEnd: () => void;
 }
+
+/** Messages sent with a request: the new one and enough before it to be recognised. */
+const sentTail = 4;
 
 function Empty() {
   return (
@@ -38,7 +42,7 @@ function Empty() {
   );
 }
 
-export function Conversation({ agent, api, session, connection, memory, target, onSearch, onTurnEnd }: Props) {
+export function Conversation({ agent, api, session, connection, memory, target, onMessages, onSearch, onTurnEnd }: Props) {
   const toasts = useToasts();
   const branches = useBranches(api, session);
   const refreshBranches = branches.refresh;
@@ -53,6 +57,9 @@ export function Conversation({ agent, api, session, connection, memory, target, 
     // view of: local changes must never replace it.
     syncMessagesToServer: false,
     onTurnEnd: turnEnded,
+    // The agent has the conversation; it needs to see only where this page
+    // stands in it, not every message and file again with each request.
+    prepareSendMessagesRequest: ({ messages: all }) => ({ body: { messages: all.slice(-sentTail) } }),
   });
   const { messages, sendMessage, setMessages, regenerate, status, error, clearError, stop } = chat;
   const busy = status === "submitted" || status === "streaming" || chat.isServerStreaming || chat.isRecovering;
@@ -118,6 +125,7 @@ export function Conversation({ agent, api, session, connection, memory, target, 
   useEffect(() => {
     refreshBranches();
   }, [messages.length, refreshBranches]);
+  useEffect(() => onMessages(messages), [messages, onMessages]);
 
   const [dragging, setDragging] = useState(false);
   return (
@@ -183,6 +191,7 @@ export function Conversation({ agent, api, session, connection, memory, target, 
         busy={busy}
         connection={connection}
         limit={memory.limits?.maxAttachmentBytes ?? defaultAttachmentLimit}
+        totalLimit={0.7 * (memory.limits?.maxMessageBytes ?? defaultAttachmentLimit)}
         waiting={queue.waiting}
         handle={composer}
         onSend={(message) => (busy || queue.waiting.length > 0 ? queue.add(message) : void send(message))}

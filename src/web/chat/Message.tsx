@@ -136,7 +136,7 @@ export const Message = memo((props: Props) => {
         {time !== null && <time dateTime={new Date(time).toISOString()} title={formatFullTime(time)}>{formatTime(time)}</time>}
         {usage !== undefined && <span className="usage">{formatTokens(usage)} tokens</span>}
         {state === "pending" && <span className="mark pending">Sending…</span>}
-        {state === "failed" && <span className="mark failed">Not answered</span>}
+        {state === "failed" && <span className="mark failed">{user ? "Not answered" : "Broken off"}</span>}
       </header>
       {editing ? (
         <EditBox
@@ -153,7 +153,7 @@ export const Message = memo((props: Props) => {
             <PieceView key={index} piece={piece} user={user} active={active} decide={actions.decide} />
           ))}
           {active && !user && <span className="caret" aria-hidden="true" />}
-          {!active && !user && content.length === 0 && <p className="quiet">The answer was stopped before any text.</p>}
+          {!active && !user && state !== "failed" && content.length === 0 && <p className="quiet">The answer was stopped before any text.</p>}
         </div>
       )}
       {!editing && (

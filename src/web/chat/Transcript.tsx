@@ -40,6 +40,7 @@ export const Transcript = memo((props: Props) => {
   const view = (message: ChatMessage, beneath: boolean) => {
     const newest = message === last;
     const unanswered = newest && message.role === "user";
+    const state = newest && failed ? "failed" : unanswered && busy ? "pending" : undefined;
     return (
       <Message
         key={message.id}
@@ -47,7 +48,7 @@ export const Transcript = memo((props: Props) => {
         session={session}
         active={newest && busy && message.role === "assistant"}
         busy={busy}
-        state={unanswered ? (busy ? "pending" : failed ? "failed" : undefined) : undefined}
+        state={state}
         place={places[message.id]}
         createdAt={times.get(message.id)}
         beneath={beneath}

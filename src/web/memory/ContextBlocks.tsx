@@ -13,7 +13,16 @@ function Usage({ block }: { block: ContextBlock }) {
   if (!block.maxTokens) return <span className="quiet">{formatTokens(block.tokens)} tokens</span>;
   return (
     <span className="usage-bar">
-      <meter min={0} max={block.maxTokens} value={block.tokens} high={block.maxTokens * 0.9} aria-label={`Usage of ${block.label}`} />
+      <span
+        className={`small-bar ${block.tokens > 0.9 * block.maxTokens ? "full" : ""}`}
+        role="meter"
+        aria-label={`Usage of ${block.label}`}
+        aria-valuemin={0}
+        aria-valuemax={block.maxTokens}
+        aria-valuenow={block.tokens}
+      >
+        <i style={{ inlineSize: `${Math.min(100, (100 * block.tokens) / block.maxTokens)}%` }} />
+      </span>
       <span className="quiet">{formatTokens(block.tokens)} / {formatTokens(block.maxTokens)}</span>
     </span>
   );

@@ -48,7 +48,7 @@ function Schedules({ memory, cancel }: { memory: MemoryState; cancel: (id: strin
         <li key={schedule.id}>
           <span>{schedule.callback}</span>
           <span className="quiet">
-            {schedule.type} · <time title={formatFullTime(schedule.timeMs)}>{formatRelative(schedule.timeMs)}</time>
+            {schedule.status ?? schedule.type} · <time title={formatFullTime(schedule.timeMs)}>{formatRelative(schedule.timeMs)}</time>
           </span>
           <IconButton icon="close" label={`Cancel ${schedule.callback}`} onClick={() => cancel(schedule.id)} />
         </li>
@@ -57,8 +57,17 @@ function Schedules({ memory, cancel }: { memory: MemoryState; cancel: (id: strin
   );
 }
 
+interface Props {
+  api: AgentApi;
+  session: string;
+  memory: MemoryState;
+  previewOf: (messageId: string) => string;
+  onOpen: (messageId: string) => void;
+  onClose: () => void;
+}
+
 export const MemoryPanel = memo(
-  ({ api, session, memory, onOpen, onClose }: { api: AgentApi; session: string; memory: MemoryState; onOpen: (id: string) => void; onClose: () => void }) => {
+  ({ api, session, memory, previewOf, onOpen, onClose }: Props) => {
     const toasts = useToasts();
     const then = (action: Promise<unknown>) => void action.then(memory.refresh, toasts.failure);
     const compacting = memory.phase === "compacting";
@@ -83,7 +92,13 @@ export const MemoryPanel = memo(
                 {memory.lastError && <p className="notice failure">Last attempt failed: {memory.lastError}</p>}
               </Section>
               <Section title="Layers">
-                <Strata timeline={memory.timeline} overlays={memory.overlays} onOpen={onOpen} />
+                <Strata
+                  timeline={memory.timeline}
+                  overlays={memory.overlays}
+                  truncated={memory.timelineTruncated ?? false}
+                  previewOf={previewOf}
+                  onOpen={onOpen}
+                />
               </Section>
               <Section title="Summaries" count={memory.overlays.length}>
                 <Summaries overlays={memory.overlays} timeline={memory.timeline} onOpen={onOpen} onRemove={(id) => then(api.removeOverlay(session, id))} />

@@ -9,7 +9,6 @@ interface Row {
   ids: string[];
   role: string;
   tokens: number;
-  preview: string;
   overlay: Overlay | null;
   /** Position in the conversation, from 1. */
   number: number;
@@ -32,7 +31,7 @@ function rowsOf(timeline: TimelineEntry[], overlays: Overlay[]): Row[] {
         last.ids.push(item.id);
         last.tokens += item.tokens;
       } else {
-        rows.push({ ids: [item.id], role: item.role, tokens: item.tokens, preview: item.preview, overlay, number });
+        rows.push({ ids: [item.id], role: item.role, tokens: item.tokens, overlay, number });
       }
     }
   }
@@ -41,19 +40,23 @@ function rowsOf(timeline: TimelineEntry[], overlays: Overlay[]): Row[] {
 
 const speaker = (role: string): string => (role === "user" ? "You" : role === "assistant" ? "Agent" : role);
 
-function rowText(row: Row): string {
+function rowText(row: Row, preview: string): string {
   const many = row.ids.length > 1 ? ` and ${row.ids.length - 1} more` : "";
   const covered = row.overlay ? ", under a summary" : "";
-  return `Message ${row.number}${many}, ${speaker(row.role)}, ${plural(row.tokens, "token")}${covered}: ${row.preview}`;
+  return `Message ${row.number}${many}, ${speaker(row.role)}, ${plural(row.tokens, "token")}${covered}${preview ? `: ${preview}` : ""}`;
 }
 
 export function Strata({
   timeline,
   overlays,
+  truncated,
+  previewOf,
   onOpen,
 }: {
   timeline: TimelineEntry[];
   overlays: Overlay[];
+  truncated: boolean;
+  previewOf: (messageId: string) => string;
   onOpen: (messageId: string) => void;
 }) {
   const rows = useMemo(() => rowsOf(timeline, overlays), [timeline, overlays]);
@@ -81,7 +84,7 @@ export function Strata({
         aria-valuemin={1}
         aria-valuemax={rows.length}
         aria-valuenow={position + 1}
-        aria-valuetext={rowText(row)}
+        aria-valuetext={rowText(row, previewOf(row.ids[0]!))}
         onKeyDown={(event) => {
           const steps: Record<string, number> = { ArrowUp: position - 1, ArrowDown: position + 1, PageUp: position - 10, PageDown: position + 10, Home: 0, End: rows.length - 1 };
           const to = steps[event.key];
@@ -117,10 +120,10 @@ export function Strata({
       </div>
       <p className="strata-note" dir="auto" aria-hidden="true">
         {chosen === null ? (
-          <span className="quiet">{plural(timeline.length, "message")}, oldest first. Choose a line to go to it.</span>
+          <span className="quiet">{truncated ? "The newest " : ""}{plural(timeline.length, "message")}, oldest first. Choose a line to go to it.</span>
         ) : (
           <>
-            <span className="quiet">{speaker(row.role)} · {formatTokens(row.tokens)} tokens{row.overlay ? " · covered" : ""}</span> {row.preview}
+            <span className="quiet">{speaker(row.role)} · {formatTokens(row.tokens)} tokens{row.overlay ? " · covered" : ""}</span> {previewOf(row.ids[0]!)}
           </>
         )}
       </p>

@@ -27,7 +27,7 @@ export function Summaries({ overlays, timeline, onOpen, onRemove }: Props) {
                 <span>{from && to ? `Messages ${from} to ${to}` : "On another branch"}</span>
                 <span className="quiet">
                   {overlay.tokensBefore && overlay.tokensAfter ? `${formatTokens(overlay.tokensBefore)} → ${formatTokens(overlay.tokensAfter)} · ` : ""}
-                  {overlay.active ? "" : "covered by a newer one · "}
+                  {overlay.active ? "" : overlay.stale ? "no longer valid · " : "covered by a newer one · "}
                   <time dateTime={new Date(overlay.createdAt).toISOString()} title={formatFullTime(overlay.createdAt)}>{formatRelative(overlay.createdAt)}</time>
                 </span>
               </summary>
