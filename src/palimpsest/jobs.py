@@ -520,6 +520,8 @@ def _asked_to_end() -> bool:
 def describe(error: BaseException) -> str:
     """An error's class and text, at most 500 characters, without a traceback."""
     text = str(error)
+    if isinstance(error, GiveUp):
+        return text[:500]
     name = type(error).__name__
     return (f"{name}: {text}" if text else name)[:500]
 

@@ -32,9 +32,7 @@ class Recorder(Agent):
     def on_message(self, connection: Connection, message: str | bytes) -> None:
         self.seen.append(("message", message))
 
-    async def on_close(
-        self, connection: Connection, code: int, reason: str, clean: bool
-    ) -> None:
+    async def on_close(self, connection: Connection, code: int, reason: str, clean: bool) -> None:
         self.seen.append(("close", code, reason, clean))
 
     async def on_error(self, error: BaseException, connection: Connection | None) -> None:

@@ -232,8 +232,7 @@ class Schedules:
             run = ScheduledRun(_of_job(job), due, missed, job.attempts)
             with working(self._agent):
                 await run_callback(self._agent, content["callback"], content["payload"], run)
-        # A dead letter that is run again is one run, not a second schedule.
-        return self._again(content) if job.id == _PREFIX + content["id"] else None
+        return self._again(job)
 
     def _skips(self, content: dict[str, Any], due: int, following: int | None) -> bool:
         if content.get("catch_up") != "skip" or following is None:
@@ -258,13 +257,17 @@ class Schedules:
             return following, missed
         return None, 0
 
-    def _again(self, content: dict[str, Any]) -> Postpone | None:
+    def _again(self, job: Job) -> Postpone | None:
+        """The next run, if there is one. A dead letter that is run again is just one run."""
+        content = job.payload
+        if job.id != _PREFIX + content["id"]:
+            return None
         following, _ = self._following(content, self._agent.host.now())
         return None if following is None else Postpone(following, {**content, "due": following})
 
     def _on_dead(self, job: Job, error: str, final: bool) -> Postpone | None:
         """A failed run is a dead letter; the schedule itself goes on unless that is pointless."""
-        return None if final else self._again(job.payload)
+        return None if final else self._again(job)
 
 
 def read_when(when: Any, now: int, timezone: str) -> tuple[dict[str, Any], int]:
