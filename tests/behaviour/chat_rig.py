@@ -31,6 +31,8 @@ class Talker(ChatAgent):
     def __init__(self, host: Any) -> None:
         super().__init__(host)
         self.gate = asyncio.Event()
+        self.continuing = asyncio.Event()
+        self.continuing.set()
         self.turns_seen: list[Turn] = []
 
     async def on_chat_message(self, turn: Turn) -> AsyncIterator[Any]:
@@ -79,6 +81,7 @@ class Talker(ChatAgent):
     async def continued(self, turn: Turn) -> AsyncIterator[Any]:
         """Answer after tool results; an approved call is run first."""
         assert turn.base is not None
+        await self.continuing.wait()
         for part in turn.base["parts"]:
             if part.get("state") == "approval-responded":
                 yield {

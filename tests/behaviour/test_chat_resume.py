@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from chat_rig import started, user
+from chat_rig import Talker, started, user
 
 PROBE = {"type": "cf_agent_stream_resume_request", "probeId": "p"}
 
@@ -135,7 +135,7 @@ async def test_an_error_that_nobody_heard_is_told_to_the_next_client(host: Any) 
 
 
 async def test_a_long_stream_is_replayed_exactly(host: Any) -> None:
-    class Long(type(await _talker())):
+    class Long(Talker):
         async def on_chat_message(self, turn: Any) -> Any:
             for number in range(3000):
                 yield {"type": "text-delta", "id": f"part{number // 1000}", "delta": f"{number} "}
@@ -159,13 +159,6 @@ async def test_a_long_stream_is_replayed_exactly(host: Any) -> None:
     numbers = [int(line[4:]) for line in events.splitlines() if line.startswith("id: ")]
     assert numbers[0] == 2901
     assert numbers == list(range(2901, numbers[-1] + 1))
-
-
-async def _talker() -> Any:
-    from chat_rig import Talker
-    from palimpsest.hosts.local import LocalHost
-
-    return Talker(LocalHost())
 
 
 async def test_streams_are_swept_some_time_after_their_end(host: Any) -> None:

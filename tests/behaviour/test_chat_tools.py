@@ -41,12 +41,14 @@ async def asked(host: Any, text: str) -> tuple[Rig, Client, Client]:
 
 async def continue_on(rig: Rig, one: Client) -> str:
     """What a client does after a result: probe, acknowledge, follow. The request's id."""
+    rig.agent.continuing.clear()
     await one.send(PROBE)
     (pending,) = one.of("stream_pending")
     assert pending["probeId"] == "p"
     await rig.until(lambda: one.of("stream_resuming"))
     (resuming,) = one.of("stream_resuming")
     await one.send({"type": "cf_agent_stream_resume_ack", "id": resuming["id"]})
+    rig.agent.continuing.set()
     await rig.settle()
     return resuming["id"]
 
@@ -72,6 +74,19 @@ async def test_a_result_is_stored_shown_and_continued(host: Any) -> None:
     messages = one.of("chat_messages")[-1]["messages"]
     assert [message["role"] for message in messages] == ["user", "assistant"]
     assert messages[1]["parts"][-1]["text"] == "continued after output-available"
+    assert one.done(request_id)[0]["outcome"] == "completed"
+
+
+async def test_a_late_acknowledgement_of_a_continuation_gets_the_conversation(host: Any) -> None:
+    rig, one, _ = await asked(host, "tool")
+    await one.send(result("c1", 1))
+    await one.send(PROBE)
+    await rig.settle(0.08)
+    request_id = one.of("stream_resuming")[0]["id"]
+    one.forget()
+    await one.send({"type": "cf_agent_stream_resume_ack", "id": request_id})
+    assert one.kinds() == ["chat_messages", "use_chat_response"]
+    assert one.chunks(request_id) == [], "the message that has the text is there already"
     assert one.done(request_id)[0]["outcome"] == "completed"
 
 

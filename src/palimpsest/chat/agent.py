@@ -157,7 +157,7 @@ class ChatAgent(Agent):
         lane = self._lanes.get(session_id)
         if lane is None:
             lane = self._lanes[session_id] = Lane(self, session_id)
-            defaults.watch_compaction(self, lane)
+            defaults.watch_compaction(lane)
         return lane
 
     def forget_lane(self, session_id: str) -> None:

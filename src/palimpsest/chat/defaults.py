@@ -35,9 +35,8 @@ async def answer(agent: ChatAgent, turn: Turn) -> AsyncGenerator[Chunk, None]:
         return history
 
     async def make_room(tokens: int) -> bool:
-        before = session.context_tokens()
-        await compactor.ensure_room(tokens)
-        return session.context_tokens() < before
+        report = await compactor.ensure_room(tokens, force=True)
+        return report.compacted
 
     async def count(report: StepReport) -> None:
         usage = report.usage
@@ -47,8 +46,7 @@ async def answer(agent: ChatAgent, turn: Turn) -> AsyncGenerator[Chunk, None]:
         await agent.sessions.add_usage(
             turn.session_id, usage.input_tokens or 0, usage.output_tokens or 0
         )
-        if usage.total_tokens is not None:
-            compactor.record_usage(usage.total_tokens)
+        turn.last_step_tokens = usage.total_tokens
 
     chunks = run_loop(
         model=agent.current_model,
@@ -96,10 +94,12 @@ async def compact(turn: Turn) -> AsyncGenerator[Chunk | str, None]:
         yield f"The conversation was compacted from {before:,} to {after:,} tokens."
 
 
-def watch_compaction(agent: ChatAgent, lane: Lane) -> None:
-    """Send a session's compaction frames to its clients."""
+def watch_compaction(lane: Lane) -> None:
+    """Send a session's compaction frames to its clients, and keep compaction between turns."""
 
     def tell(frame: dict[str, Any]) -> None:
         lane.broadcast(dump_json(frame))
 
-    lane.conversation.session.compactor.add_listener(tell)
+    compactor = lane.conversation.session.compactor
+    compactor.add_listener(tell)
+    compactor.defer_while(lambda: lane.is_running)

@@ -315,6 +315,8 @@ async def _end(lane: Lane, active: ActiveTurn) -> None:
     if turn.base is not None or not accumulator.is_empty:
         answer = await settle(agent.before_save(answer, turn))
         await lane.conversation.save_answer(answer, active.parent)
+        if turn.last_step_tokens is not None:
+            lane.conversation.session.compactor.record_usage(turn.last_step_tokens)
         agent.touch_session(lane.session_id)
         everyone = turn.base is not None or active.resync or outcome != rows.COMPLETED
         await lane.broadcast_transcript([] if everyone else _asker(active.row))

@@ -81,6 +81,8 @@ class Turn:
     """What else the client sent with the request."""
     abort: Abort = field(default_factory=Abort)
     """Set when the turn is stopped; its task is cancelled shortly after."""
+    last_step_tokens: int | None = None
+    """What the provider reported of the last model step, prompt and answer together."""
     recovering: bool = False
     """Whether the turn was interrupted and is taken up again."""
 
