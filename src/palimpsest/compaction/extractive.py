@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from palimpsest.compaction.common_words import COMMON_WORDS
 from palimpsest.compaction.delimiters import PREVIOUS_SUMMARY_TAG, TRANSCRIPT_TAG, unframe
 from palimpsest.compaction.prompts import HANDOFF_SECTIONS, SUMMARY_SECTIONS, SummarySection
 from palimpsest.compaction.render import clip, render_part, render_value
@@ -33,20 +34,23 @@ MIN_BUDGET_TOKENS = 20
 _MAX_UNIT_CHARS = 400
 _TOPIC_SHARE = 0.08
 _OPEN_SHARE = 0.15
+_COST_WEIGHT = 0.6
 _CARRIED_BONUS = 0.3
 _MAX_INPUT_CHARS = 120
 _MAX_OUTPUT_CHARS = 200
 
 _SENTENCE_END = re.compile(r"(?<=[.!?…])[\"')\]]*\s+(?=\S)|(?<=[。！？])|\n+")
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
-_HAS_DIGIT = re.compile(r"\S*\d\S*")
+_NUMBER = re.compile(r"\d[\d.,:]*")
+_CODE = re.compile(r"(?=\w*[^\W\d_])\w*\d\w*(?:-\w+)*|\b\w+(?:-\w+)*-\d[\w-]*")
 _IDENTIFIER = re.compile(
-    r"https?://\S+|\b[\w.+-]+@[\w-]+\.\w+|(?:[\w.-]*/){1,}[\w.-]+|\b\w+_\w+\b|\b[a-z]+[A-Z]\w*\b"
-    r"|\b[A-Z]{2,}[A-Z0-9]*\b|\b\w+(?:-\w+)*-\d[\w-]*\b|\b\w+\.(?:py|ts|js|md|json|toml|csv|txt)\b"
-    r"|`[^`]+`|--[a-z][\w-]+"
+    r"https?://\S+|\b[\w.+-]+@[\w-]+\.\w+|\w*/[\w.-]+/[\w./-]+|\b\w+_\w+\b|\b[a-z]+[A-Z]\w*\b"
+    r"|\b\w+\.(?:py|ts|js|md|json|toml|csv|txt|sql|html|css|go|rs|java)\b"
+    r"|`[^`]+`|(?<!\S)--[a-z][\w-]+"
 )
 _QUOTED = re.compile(r"[\"“«「『][^\"”»」』]{2,80}[\"”»」』]")
-_NAME = re.compile(r"(?<=[\w,;:'’] )(?!I\b|I['’])[A-Z][\w'’-]+")
+_CAPITALIZED = re.compile(r"\b[A-Z][\w'’-]+")
+_CAPITALS = re.compile(r"\b[A-Z]{2,6}\b")
 _TIME_WORD = re.compile(
     r"\b(?:january|february|march|april|june|july|august|september|october|november|december"
     r"|monday|tuesday|wednesday|thursday|friday|saturday|sunday"
@@ -54,14 +58,13 @@ _TIME_WORD = re.compile(
     re.IGNORECASE,
 )
 _DECISION = re.compile(
-    r"\b(?:decid\w+|decision|agree[ds]?|chose|chosen|we(?:'ll| will) (?:use|go|take|keep)"
-    r"|settled on|conclu\w+|approved|rejected|because|instead of|switch(?:ed)? to|root cause"
-    r"|fixed|resolved)\b",
+    r"\b(?:decid\w+|decision|agreed|chose|chosen|we(?:'ll| will) (?:use|go with|keep)|settled on"
+    r"|concluded|conclusion|approved|rejected|switch(?:ed)? to|root cause|fixed|resolved)\b",
     re.IGNORECASE,
 )
 _PREFERENCE = re.compile(
-    r"\b(?:prefer\w*|favou?rite|always|never|must(?:n't)?|should(?:n't)?|do not|don't want"
-    r"|allergic|hate|require[ds]?|only use|remember|important|please (?:use|keep|note))\b",
+    r"\b(?:prefer\w*|favou?rite|must(?:n't)?|allergic|require[ds]?|requirement|only use|remember"
+    r"|important|do not|don't want|please (?:use|keep|note|always|never))\b",
     re.IGNORECASE,
 )
 _SELF_FACT = re.compile(
@@ -71,8 +74,9 @@ _SELF_FACT = re.compile(
     re.IGNORECASE,
 )
 _OPEN = re.compile(
-    r"\b(?:to-?do|need(?:s)? to|have to|has to|remind|follow[- ]up|pending|not yet|next step"
-    r"|still (?:open|missing|failing|unclear)|unresolved|unanswered|get back to|waiting for)\b",
+    r"\b(?:to-?do|remind me|follow[- ]up|pending|not yet (?:done|decided|clear)|next steps?"
+    r"|still (?:open|missing|failing|unclear|to do)|unresolved|unanswered|get back to (?:you|me)"
+    r"|waiting for|open question|needs? (?:fixing|review|a decision|an answer))\b",
     re.IGNORECASE,
 )
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
@@ -262,25 +266,66 @@ def _words(text: str) -> list[str]:
     return words
 
 
-def _score(unit: _Unit, frequency: Counter[str], total: int) -> float:
+@dataclass(slots=True)
+class _Corpus:
+    """How often words occur, and which occur in small letters, over all statements."""
+
+    total: int
+    frequency: Counter[str]
+    small: set[str]
+
+    @classmethod
+    def of(cls, units: Sequence[_Unit]) -> _Corpus:
+        frequency: Counter[str] = Counter()
+        small: set[str] = set()
+        for unit in units:
+            frequency.update(set(_words(unit.text)))
+            small.update(word for word in _WORD.findall(unit.text) if word[0].islower())
+        return cls(max(2, len(units)), frequency, small)
+
+    def names(self, text: str) -> int:
+        """Capitalized words that never occur in small letters: names, also at the beginning."""
+        found = _CAPITALIZED.findall(text)
+        return sum(
+            1
+            for word in found
+            if (small := word.lower().removesuffix("'s").removesuffix("’s")) not in self.small
+            and small not in COMMON_WORDS
+        )
+
+    def acronyms(self, text: str) -> int:
+        """Words in capitals that are not a word shouted."""
+        return sum(
+            1
+            for word in _CAPITALS.findall(text)
+            if word.lower() not in self.small and word.lower() not in COMMON_WORDS
+        )
+
+    def rarity(self, words: Sequence[str]) -> float:
+        """The mean rarity of words, from 0 to 1."""
+        if not words:
+            return 0.0
+        logs = sum(math.log(self.total / max(1, self.frequency[word])) for word in words)
+        return logs / len(words) / math.log(self.total)
+
+
+def _score(unit: _Unit, corpus: _Corpus) -> float:
     """How much a statement holds that a later question may ask for."""
     text = unit.text
-    digits = len(_HAS_DIGIT.findall(text))
+    numbers = [number for number in _NUMBER.findall(text) if sum(map(str.isdigit, number)) > 1]
+    codes = len(_CODE.findall(text)) + corpus.acronyms(text)
     identifiers = len(_IDENTIFIER.findall(text)) + len(_QUOTED.findall(text))
-    names = len(_NAME.findall(text))
-    score = 0.0
-    score += min(digits, 3) + (2.5 if digits else 0)
-    score += min(identifiers, 3) + (2.0 if identifiers else 0)
-    score += 1.2 * min(names, 3)
+    words = list(dict.fromkeys(_words(text)))
+    content = [word for word in words if word not in COMMON_WORDS]
+    score = 0.7 * min(len(numbers), 3) + (1.5 if numbers else 0)
+    score += min(codes + identifiers, 3) + (2.0 if codes or identifiers else 0)
+    score += 1.2 * min(corpus.names(text), 3)
     score += 1.5 if _TIME_WORD.search(text) else 0
     score += 2.0 if _SELF_FACT.search(text) else 0
     score += {"decision": 2.0, "preference": 1.5, "open": 1.0, "outcome": 1.5}.get(unit.kind, 0)
     score += 0.5 if unit.role == "user" else 0
-    words = _words(text)
-    if words:
-        rarity = sum(math.log(total / frequency[word]) for word in set(words)) / len(set(words))
-        score += rarity / max(1.0, math.log(total)) * 2.5
-    if len(words) < 3 and not digits and not identifiers:
+    score += corpus.rarity(content) * 2.0 + 0.3 * min(len(content), 8)
+    if len(content) < 2 and not (numbers or codes or identifiers):
         score -= 3
     if text.endswith(("?", "？")) and unit.kind != "open":
         score -= 2
@@ -351,12 +396,10 @@ def _compose(
     statements = [unit for unit in carried if unit.kind != "topic"] + units
     topic = [unit for unit in carried if unit.kind == "topic"][:2] or _topic(units)
     statements = _without_repeats(statements, {unit.text for unit in topic})
-    frequency: Counter[str] = Counter()
-    for unit in statements:
-        frequency.update(set(_words(unit.text)))
+    corpus = _Corpus.of(statements)
     for position, unit in enumerate(statements):
         unit.order = position
-        unit.score = _score(unit, frequency, max(2, len(statements)))
+        unit.score = _score(unit, corpus)
     for unit in [*topic, *statements]:
         # Whitespace between lines is counted with each, headings once below.
         unit.line = f"- {unit.role}: {unit.text}" if unit.role in _ROLE_LABELS else f"- {unit.text}"
@@ -404,7 +447,7 @@ def _choose(statements: list[_Unit], topic: list[_Unit], budget: int) -> list[_U
     taken = {id(unit) for unit in chosen}
     ranked = sorted(
         (unit for unit in statements if id(unit) not in taken),
-        key=lambda unit: (-unit.score / math.sqrt(unit.cost + 6), -unit.order),
+        key=lambda unit: (-unit.score / (unit.cost + 6) ** _COST_WEIGHT, -unit.order),
     )
     for unit in ranked:
         if unit.score > 0 and unit.cost <= left:

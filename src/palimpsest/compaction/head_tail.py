@@ -53,7 +53,7 @@ TAIL_TOKEN_BUDGET = 20_000
 MIN_TAIL_MESSAGES = 2
 """The fewest messages in the tail, by default."""
 
-TAIL_SHARE = 0.4
+TAIL_SHARE = 0.3
 """The largest share of a session's threshold, less the head, that the tail takes."""
 
 SUMMARY_SHARE = 0.2
@@ -276,7 +276,7 @@ class CompactFunction:
     def plan(self, outline: list[OutlineEntry], limit: int | None = None) -> CompactionRange | None:
         """Which part to summarize, positions in ``outline``.
 
-        :param limit: tokens that the whole conversation may take. The tail takes at most 40 % of
+        :param limit: tokens that the whole conversation may take. The tail takes at most 30 % of
             what the head leaves of it: a tail that fills it would compact nothing, again and again.
         """
         budget: float = self.tail_token_budget
