@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from palimpsest.store.search_index import Candidate
@@ -62,6 +62,9 @@ FACTORS = {
 LENGTH_POWER = 0.05
 """How much longer turns are preferred, between 4 and 60 words."""
 
+LENGTH_SHARE = 0.2
+"""How much of a word's worth is spread over the length of its message (0: none, 1: all)."""
+
 LONG = 300
 """Messages of more words than this are held back a little: they hold any word by chance."""
 
@@ -95,20 +98,12 @@ class Question:
     """Spans of time (ms, end excluded) that it names."""
 
 
-def rank_words(
-    terms: Sequence[Term],
-    messages: int,
-    sittings: Sequence[int],
-    allowed: Collection[int] | None = None,
-) -> dict[int, float]:
-    """The score of each position by the query's words alone.
+def rank_words(terms: Sequence[Term], messages: int) -> dict[int, float]:
+    """The score of each position by the query's words in it and around it.
 
     :param messages: how many messages there are.
-    :param sittings: the positions that open a sitting, ascending.
-    :param allowed: only these positions are scored (None: all).
     """
     scores: dict[int, float] = {}
-    sitting_scores: dict[int, float] = {}
     for term in sorted(terms, key=lambda term: len(term.hits)):
         if not term.hits:
             continue
@@ -117,15 +112,37 @@ def rank_words(
             _add_broad(scores, term.hits, rarity)
         else:
             _add_near(scores, term.hits, rarity)
-        if sittings:
-            _add_sittings(sitting_scores, term, sittings)
-    if allowed is not None:
-        scores = {position: score for position, score in scores.items() if position in allowed}
-    if sitting_scores:
-        for position in scores:
-            sitting = bisect_right(sittings, position)
-            scores[position] += SITTING_WEIGHT * sitting_scores.get(sitting, 0.0)
     return scores
+
+
+class Sittings:
+    """The score of each sitting by the query's words in it.
+
+    :param opening: the positions that open a sitting, ascending.
+    """
+
+    def __init__(self, terms: Sequence[Term], opening: Sequence[int]) -> None:
+        self._opening = opening
+        self._scores: dict[int, float] = {}
+        for term in terms if opening else ():
+            self._add(term)
+
+    def _add(self, term: Term) -> None:
+        best: dict[int, float] = {}
+        for position, value in term.hits.items():
+            sitting = bisect_right(self._opening, position)
+            if value > best.get(sitting, 0.0):
+                best[sitting] = value
+        rarity = _rarity(len(best), len(self._opening)) * term.weight
+        for sitting, value in best.items():
+            self._scores[sitting] = self._scores.get(sitting, 0.0) + rarity * value
+
+    def score(self, position: int) -> float:
+        """What its sitting adds to the score of a position."""
+        if not self._scores:
+            return 0.0
+        sitting = bisect_right(self._opening, position)
+        return SITTING_WEIGHT * self._scores.get(sitting, 0.0)
 
 
 def _rarity(found: float, messages: int) -> float:
@@ -153,19 +170,44 @@ def _add_broad(scores: dict[int, float], hits: Mapping[int, float], rarity: floa
         )
 
 
-def _add_sittings(scores: dict[int, float], term: Term, sittings: Sequence[int]) -> None:
-    best: dict[int, float] = {}
-    for position, value in term.hits.items():
-        sitting = bisect_right(sittings, position)
-        if value > best.get(sitting, 0.0):
-            best[sitting] = value
-    rarity = _rarity(len(best), len(sittings)) * term.weight
-    for sitting, value in best.items():
-        scores[sitting] = scores.get(sitting, 0.0) + rarity * value
+def weigh_lengths(
+    terms: Sequence[Term],
+    messages: int,
+    positions: Sequence[int],
+    known: Mapping[int, Candidate],
+) -> dict[int, float]:
+    """Score the best positions by words anew, now that the lengths of the messages are known.
+
+    A word in a long message says less (:data:`LENGTH_SHARE`). Sittings are not part of this score.
+
+    :param known: the candidates at these positions and around them.
+    """
+    if not known:
+        return {}
+    lengths = sorted(candidate.words for candidate in known.values())
+    middle = max(lengths[len(lengths) // 2], 1)
+    density = {
+        position: 1 / (1 - LENGTH_SHARE + LENGTH_SHARE * min(candidate.words / middle, 10))
+        for position, candidate in known.items()
+    }
+    scores = dict.fromkeys(positions, 0.0)
+    shares = list(NEARNESS.items())
+    for term in terms:
+        rarity = _rarity(sum(term.hits.values()), messages) * term.weight
+        hits = {
+            place: value * density[place] for place, value in term.hits.items() if place in density
+        }
+        for position in positions:
+            best = max([hits.get(position - offset, 0.0) * share for offset, share in shares])
+            scores[position] += rarity * best
+    return scores
 
 
-def turn_factor(candidate: Candidate, question: Question) -> float:
-    """What the score by words is multiplied with for what the turn does."""
+def turn_factor(candidate: Candidate, before: Candidate | None, question: Question) -> float:
+    """What the score by words is multiplied with for what the turn does.
+
+    :param before: the message before it, if there is one.
+    """
     power = _length_power(candidate.words)
     traits = candidate.traits
     if question.plain:
@@ -175,10 +217,9 @@ def turn_factor(candidate: Candidate, question: Question) -> float:
             power += FACTORS["about self"]
         if traits & ABOUT_OTHER:
             power += FACTORS["about other"]
-        before = candidate.said_before
-        if before is None or abs(candidate.said_at - before) > PAUSE:
+        if before is None or abs(candidate.said_at - before.said_at) > PAUSE:
             power += FACTORS["opens"]
-        elif candidate.traits_before & HAS_QUESTION:
+        elif before.traits & HAS_QUESTION:
             power += FACTORS["answers"]
     if question.asks_time and traits & TELLS_TIME:
         power += FACTORS["time"]

@@ -9,7 +9,15 @@ from typing import TypeVar, cast
 
 from palimpsest.errors import InvalidSearchError, SearchError, SqlError
 from palimpsest.hosts.interface import MAX_INTEGER
-from palimpsest.session.ranking import Question, Term, rank_words, turn_factor
+from palimpsest.session.ranking import (
+    NEARNESS,
+    Question,
+    Sittings,
+    Term,
+    rank_words,
+    turn_factor,
+    weigh_lengths,
+)
 from palimpsest.session.search_dates import named_times
 from palimpsest.session.search_query import Query, Variant, parse_query
 from palimpsest.session.search_snippets import Highlighter, snippet
@@ -194,21 +202,60 @@ class _Search:
             Term(_combine(found, term.variants, place), term.weight)
             for term, found in zip(self._query.terms, hits, strict=True)
         ]
-        sittings = extent.sittings if place is None else []
-        allowed = self._allowed(terms, place)
-        scores = rank_words(terms, extent.messages, sittings, allowed)
-        if place is not None:
-            order = list(place)
-            scores = {order[position]: score for position, score in scores.items()}
-        ranked = self._by_turns(scores)
+        keys = None if place is None else list(place)
+        sittings = Sittings(terms, extent.sittings if keys is None else [])
+        scores = rank_words(terms, extent.messages)
+        if (allowed := self._allowed(terms, place)) is not None:
+            scores = {position: score for position, score in scores.items() if position in allowed}
+        for position in scores:
+            scores[position] += sittings.score(position)
+        known, chosen = self._candidates(scores, keys)
+        scores = weigh_lengths(terms, extent.messages, chosen, known)
+        question = self._question(known.values())
+        ranked = {
+            known[position].doc: (score + sittings.score(position))
+            * turn_factor(known[position], known.get(position - 1), question)
+            for position, score in scores.items()
+        }
+        return self._results(verbatim, ranked)
+
+    def _results(self, verbatim: list[Content], ranked: dict[int, float]) -> list[SearchResult]:
         known = {_first_key(content) for content in verbatim}
-        docs = [doc for doc in ranked if doc not in known][: self._limit - len(known)]
+        order = sorted(ranked, key=lambda doc: (-ranked[doc], -doc))
+        docs = [doc for doc in order if doc not in known][: self._limit - len(verbatim)]
         top = max(ranked.values(), default=0.0)
         results = [self._result(content, top + content.score) for content in verbatim]
         results += [
             self._result(content, ranked[content.doc]) for content in self._index.contents(docs)
         ]
         return results
+
+    def _candidates(
+        self, scores: dict[int, float], keys: list[int] | None
+    ) -> tuple[dict[int, Candidate], list[int]]:
+        """The positions with the best scores that pass the filters, and what is known of them
+        and of the positions around them.
+        """
+        order = sorted(scores, key=lambda position: (-scores[position], -position))
+        wanted = max(CANDIDATES, 2 * self._limit)
+        known: dict[int, Candidate] = {}
+        chosen: list[int] = []
+        start, step = 0, wanted
+        while start < len(order) and len(chosen) < wanted:
+            positions = order[start : start + step]
+            around = {position + offset for position in positions for offset in NEARNESS}
+            known |= self._look_up(around - known.keys(), keys)
+            chosen += [place for place in positions if place in known and known[place].passes]
+            start, step = start + step, 4 * step
+        return known, chosen
+
+    def _look_up(self, positions: Iterable[int], keys: list[int] | None) -> dict[int, Candidate]:
+        if keys is None:
+            found = self._index.candidates(positions, self._filters)
+            return {candidate.doc: candidate for candidate in found}
+        docs = {keys[place]: place for place in positions if 0 <= place < len(keys)}
+        found = self._index.candidates(docs, self._filters)
+        return {docs[candidate.doc]: candidate for candidate in found}
 
     def _postings(self, unspaced: bool) -> list[list[list[int]]]:
         """For each term, for each variant, the keys that match."""
@@ -244,26 +291,7 @@ class _Search:
             return None
         return set(place.values())
 
-    def _by_turns(self, scores: dict[int, float]) -> dict[int, float]:
-        """The best of ``scores`` that pass the filters, ranked by what the turns do as well."""
-        order = sorted(scores, key=lambda doc: (-scores[doc], -doc))
-        wanted = max(CANDIDATES, 2 * self._limit)
-        candidates: list[Candidate] = []
-        start = 0
-        while start < len(order) and len(candidates) < wanted:
-            step = wanted if start == 0 else 4 * start
-            candidates += self._index.candidates(order[start : start + step], self._filters)
-            start += step
-            if self._filters == Filters():
-                break
-        question = self._question(candidates)
-        final = {
-            candidate.doc: scores[candidate.doc] * turn_factor(candidate, question)
-            for candidate in candidates
-        }
-        return dict(sorted(final.items(), key=lambda item: (-item[1], -item[0])))
-
-    def _question(self, candidates: list[Candidate]) -> Question:
+    def _question(self, candidates: Iterable[Candidate]) -> Question:
         query = self._query
         times = [candidate.said_at for candidate in candidates] or [0]
         return Question(

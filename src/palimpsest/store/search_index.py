@@ -201,12 +201,10 @@ order by f.rank limit cast(?6 as integer)
 
 _TRAITS = f"""
 select json_group_array(json_array(
-  d.doc, d.role, d.speaker, d.said_at, d.words, d.traits, ifnull(p.traits, 0), p.said_at
+  d.doc, d.role, d.speaker, d.said_at, d.words, d.traits, {_passes(2)}
 ))
 from json_each(?1) wanted
 join assistant_search d on d.doc = wanted.value
-left join assistant_search p on p.doc = d.doc - 1
-where {_passes(2)}
 """
 
 _CONTENT = f"""
@@ -256,9 +254,8 @@ class Candidate:
     said_at: int
     words: int
     traits: int
-    traits_before: int
-    said_before: int | None
-    """When the message before it was said; None for the first one."""
+    passes: bool
+    """Whether it passes the filters; others are asked for as neighbours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,7 +390,7 @@ class SearchIndex:
         return [Content(*cast("list[Any]", row)) for row in rows]
 
     def candidates(self, docs: Iterable[int], filters: Filters) -> list[Candidate]:
-        """What ranking needs to know of those of ``docs`` that pass the filters."""
+        """What ranking needs to know of messages; keys that do not exist are left out."""
         wanted = json.dumps(list(docs))
         rows = self.sql.execute(_TRAITS, wanted, *filters.bindings())
         return [Candidate(*row) for row in json.loads(str(rows[0][0]))]
