@@ -1,7 +1,10 @@
 """Token estimates that fit in a Worker.
 
-No tokenizer is loaded: one would cost 80 to 120 MB of the isolate's 128 MB. The Sessions
-document's heuristic is ``max(characters / 4, words * 1.3)``, plus 4 for each message.
+No tokenizer is loaded: one would cost 80 to 120 MB of the isolate's 128 MB. ``estimate_...`` is
+the Sessions document's heuristic exactly: ``max(characters / 4, words * 1.3)``, plus 4 for each
+message. ``count_...`` is the default counter, of triggers, cuts and budgets alike: it builds on
+the heuristic and adds what that does not see. A :class:`TokenCounter` scales the default counter
+by what a model's reported usage taught.
 """
 
 from __future__ import annotations
@@ -10,13 +13,21 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from palimpsest.messages import dump_json, is_tool_part
+from palimpsest.messages import dump_json, is_tool_part, tool_name
+from palimpsest.token_media import count_file_tokens
+from palimpsest.token_text import LATIN_WORD, classify_text
 
 CHARS_PER_TOKEN = 4
 """Characters (UTF-16 units) that the heuristic takes for one token."""
 
 WORDS_TOKEN_MULTIPLIER = 1.3
 """Tokens that the heuristic takes for one word."""
+
+TOKENS_PER_CALL = 10
+"""Overhead of a tool call and its result in a request: ids and wrapping, in tokens."""
+
+MOST_SHOWN_CHARS = 16_000
+"""How much of one tool result a request shows unless the tool says otherwise, in characters."""
 
 TOKENS_PER_MESSAGE = 4
 """Overhead of one message, in tokens."""
@@ -75,13 +86,66 @@ def _value_tokens(value: Any) -> int:
 
 
 def count_string_tokens(text: str) -> int:
-    """Tokens in a text by the default counter, see the module."""
-    return estimate_string_tokens(text)
+    """Tokens in a text by the default counter.
+
+    That is the documented heuristic for words of Latin letters. What it does not see is counted
+    apart: scripts without spaces, Korean, emoji, hexadecimal and base64 runs; and data with few
+    blanks counts at least its words, digit groups and punctuation.
+    """
+    if not text:
+        return 0
+    classes = classify_text(text)
+    chars = utf16_length(text) - classes.special_chars
+    words = len(text.split()) if text.isascii() else len(LATIN_WORD.findall(text))
+    words = max(words - classes.special_runs, 0)
+    plain = max(chars / CHARS_PER_TOKEN, words * WORDS_TOKEN_MULTIPLIER, classes.pieces)
+    return math.ceil(plain + classes.special_tokens)
 
 
 def count_part_tokens(part: Mapping[str, Any]) -> int:
-    """Tokens that one part of a message adds to a request, by the default counter."""
-    return _part_tokens(part)
+    """Tokens that one part of a message adds to a request, by the default counter.
+
+    Of a tool's result it counts what requests show (see ``palimpsest.tools.truncate``), not what
+    is stored; files count by their kind and size.
+    """
+    kind = part.get("type")
+    if kind == "file":
+        return count_file_tokens(part)
+    if kind in ("text", "reasoning"):
+        value = part.get("text")
+        return _count_value(part.get("reasoning") if value is None else value)
+    if is_tool_part(part):
+        return _count_tool_part(part)
+    value = part.get("text")
+    return _count_value(part.get("result") if value is None else value)
+
+
+def _count_tool_part(part: Mapping[str, Any]) -> int:
+    output = part.get("output")
+    if output is None:
+        output = part.get("result")
+    if output is None:
+        output = part.get("errorText")
+    return (
+        TOKENS_PER_CALL
+        + count_string_tokens(tool_name(part))
+        + _count_value(part.get("input"))
+        + _count_value(output, MOST_SHOWN_CHARS)
+    )
+
+
+def _count_value(value: Any, most_chars: int | None = None) -> int:
+    """Tokens of a value as requests write it, up to ``most_chars`` characters of it."""
+    if value is None:
+        return 0
+    if isinstance(value, str):
+        text = value
+    else:
+        try:
+            text = dump_json(value)
+        except (TypeError, ValueError):
+            text = str(value)
+    return count_string_tokens(text if most_chars is None else text[:most_chars])
 
 
 def count_message_tokens(message: Mapping[str, Any]) -> int:
@@ -106,21 +170,34 @@ def count_tools_tokens(tools: Iterable[Any]) -> int:
 class Calibration:
     """How far the default counter is off for one model, learned from reported usage.
 
-    Serializable with :meth:`to_json`; one per model name.
+    Serializable with :meth:`to_json`; one per model name. The newest reports count most, so that
+    it follows a conversation that turns from prose to code.
     """
 
     LOWEST = 0.5
     HIGHEST = 2.0
-    _FIRST_WEIGHT = 2
+    """Bounds of the ratio: a report outside of them is of something else than the request."""
 
-    def __init__(self, ratio: float = 1.0, samples: int = 0) -> None:
+    WINDOW = 8
+    """About so many reports have weight."""
+
+    FIRST_SPREAD = 0.1
+    """The spread that is assumed before anything is known."""
+
+    def __init__(self, ratio: float = 1.0, spread: float = FIRST_SPREAD, samples: int = 0) -> None:
         self._ratio = min(max(ratio, self.LOWEST), self.HIGHEST)
+        self._spread = min(max(spread, 0.0), 1.0)
         self._samples = max(samples, 0)
 
     @property
     def ratio(self) -> float:
         """Reported tokens for each estimated one, within bounds; 1 before anything is known."""
         return self._ratio
+
+    @property
+    def spread(self) -> float:
+        """How far reports were from what the ratio foretold, as a share of it."""
+        return self._spread
 
     @property
     def samples(self) -> int:
@@ -135,13 +212,15 @@ class Calibration:
         if not reported or reported < 0 or estimated <= 0:
             return
         seen = min(max(reported / estimated, self.LOWEST), self.HIGHEST)
-        weight = 1 / min(self._samples + self._FIRST_WEIGHT, 8)
+        weight = 1 / min(self._samples + 1, self.WINDOW)
+        if self._samples:
+            self._spread += (abs(seen / self._ratio - 1) - self._spread) * weight
         self._ratio += (seen - self._ratio) * weight
         self._samples += 1
 
     def to_json(self) -> dict[str, Any]:
         """The calibration as JSON."""
-        return {"ratio": self._ratio, "samples": self._samples}
+        return {"ratio": self._ratio, "spread": self._spread, "samples": self._samples}
 
     @classmethod
     def from_json(cls, value: object) -> Calibration:
@@ -149,14 +228,18 @@ class Calibration:
         if not isinstance(value, Mapping):
             return cls()
         fields = cast("Mapping[str, Any]", value)
-        ratio, samples = fields.get("ratio"), fields.get("samples")
-        if not isinstance(ratio, int | float) or not isinstance(samples, int):
+        ratio, spread = fields.get("ratio"), fields.get("spread")
+        samples = fields.get("samples")
+        if not isinstance(ratio, int | float) or not isinstance(spread, int | float):
             return cls()
-        return cls(float(ratio), samples)
+        return cls(float(ratio), float(spread), samples if isinstance(samples, int) else 0)
 
 
 class TokenCounter:
     """The default counter with what was learned about one model."""
+
+    SMALLEST_MARGIN = 0.04
+    LARGEST_MARGIN = 0.25
 
     def __init__(self, calibration: Calibration | None = None) -> None:
         self.calibration = calibration or Calibration()
@@ -166,9 +249,12 @@ class TokenCounter:
         return math.ceil(tokens * self.calibration.ratio)
 
     def upper(self, tokens: int) -> int:
-        """The same with a margin: what a request will hardly exceed."""
-        margin = 0.15 if self.calibration.samples < 3 else 0.05
-        return math.ceil(tokens * self.calibration.ratio * (1 + margin))
+        """The same with a margin: what a request will hardly exceed.
+
+        The margin is twice the spread of the reports, within bounds.
+        """
+        margin = max(self.calibration.spread * 2, self.SMALLEST_MARGIN)
+        return math.ceil(tokens * self.calibration.ratio * (1 + min(margin, self.LARGEST_MARGIN)))
 
     def count(
         self,

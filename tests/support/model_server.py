@@ -19,12 +19,13 @@ refused as providers refuse them.
 from __future__ import annotations
 
 import asyncio
-import functools
 import json
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
+
+from tests.support.o200k import count_o200k
 
 Json = dict[str, Any]
 _WORDS_PER_EVENT = 3
@@ -324,13 +325,6 @@ _FORMATS: dict[str, Callable[[Json], Iterator[str]]] = {
 }
 
 
-@functools.cache
-def _encoding() -> Any:
-    import bpe_openai
-
-    return bpe_openai.get_encoding("o200k_base")
-
-
 def count_request_tokens(request: Json) -> int:
     """Tokens of a request as a provider would count them: real o200k tokens of all its texts."""
     total = 0
@@ -344,7 +338,7 @@ def count_request_tokens(request: Json) -> int:
 
 def _value_tokens(value: Any) -> int:
     if isinstance(value, str):
-        return len(_encoding().encode(value))
+        return count_o200k(value)
     if isinstance(value, list):
         return sum(_value_tokens(entry) for entry in cast("list[Any]", value))
     if isinstance(value, dict):

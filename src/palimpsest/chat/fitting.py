@@ -17,6 +17,12 @@ from palimpsest.tokens import TOKENS_PER_MESSAGE, TokenCounter, count_part_token
 from palimpsest.tools.tool import DEFAULT_MAX_OUTPUT_CHARS, Tool
 from palimpsest.tools.truncate import shorten_output
 
+RUN_MESSAGE_ID = "run"
+"""The id that the message being made has in requests; providers do not see ids.
+
+Reasoning is sent back within the same answer only, and only where its provider signed it.
+"""
+
 OLDER_OUTPUT_CHARS = (2_000, 400)
 """How much of an older result stays, in characters, at each round of shortening."""
 
@@ -116,8 +122,11 @@ class RequestFitter:
         return known[1]
 
     def _message_tokens(self, message: Message) -> int:
+        current = message.get("id") == RUN_MESSAGE_ID
         return TOKENS_PER_MESSAGE + sum(
-            self._part_tokens(part) for part in message.get("parts", ())
+            self._part_tokens(part)
+            for part in message.get("parts", ())
+            if part.get("type") != "reasoning" or (current and "providerMetadata" in part)
         )
 
     def _part_tokens(self, part: Part) -> int:

@@ -16,7 +16,7 @@ from typing import Any
 
 from palimpsest.abort import Abort
 from palimpsest.chat.calls import CallRunner, answered_approvals
-from palimpsest.chat.fitting import Fitted, RequestFitter
+from palimpsest.chat.fitting import RUN_MESSAGE_ID, Fitted, RequestFitter
 from palimpsest.chat.step import Chunk, Ids, Step
 from palimpsest.errors import AbortedError, ContextOverflowError, ModelError
 from palimpsest.messages import Message, Part, tool_parts
@@ -29,9 +29,6 @@ DEFAULT_MAX_STEPS = 10
 
 OVERFLOW_TARGET = 0.7
 """After a provider's overflow error the retry aims at this share of the refused request."""
-
-RUN_MESSAGE_ID = "run"
-"""The id that the message being made has in requests; providers do not see ids."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -244,11 +244,8 @@ def _assistant_blocks(part: Part) -> list[Block]:
     if kind == "text" and isinstance(text, str) and text.strip():
         return [TextBlock(text)]
     if kind == "reasoning":
-        metadata = part.get("providerMetadata")
-        known: Any = metadata if isinstance(metadata, Mapping) else {}
-        return [
-            ReasoningBlock(text if isinstance(text, str) else "", cast("Mapping[str, Any]", known))
-        ]
+        metadata = _mapping(part.get("providerMetadata"))
+        return [ReasoningBlock(text if isinstance(text, str) else "", metadata)]
     if kind == "file":
         return [TextBlock(f"[file made: {_file_label(part)}]")]
     return []
@@ -270,6 +267,10 @@ def _user_blocks(part: Part) -> list[Block]:
             label = name or media_type
             return [TextBlock(f"[file {label}]\n{content[1].decode('utf-8', 'replace')}")]
     return [FileBlock(media_type or "application/octet-stream", url, name)]
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
 def _file_label(part: Part) -> str:

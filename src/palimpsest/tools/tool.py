@@ -9,11 +9,12 @@ from typing import Any, cast
 
 from palimpsest.abort import Abort
 from palimpsest.errors import ToolDefinitionError
+from palimpsest.tokens import MOST_SHOWN_CHARS
 
 DEFAULT_TIMEOUT_SECONDS = 60.0
 """How long a tool may run unless it says otherwise."""
 
-DEFAULT_MAX_OUTPUT_CHARS = 16_000
+DEFAULT_MAX_OUTPUT_CHARS = MOST_SHOWN_CHARS
 """How many characters of one result a request shows to the model; the whole is stored."""
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
