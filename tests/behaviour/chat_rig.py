@@ -13,6 +13,7 @@ from palimpsest.chat.turns import Turn
 from palimpsest.errors import ModelError
 from palimpsest.hosts.interface import HttpRequest, HttpResponse
 from palimpsest.messages import Message, text_of
+from palimpsest.models.offline import OfflineModel
 
 STEP = [{"type": "start"}, {"type": "start-step"}]
 END = [{"type": "finish-step"}, {"type": "finish", "finishReason": "stop"}]
@@ -35,7 +36,14 @@ class Talker(ChatAgent):
         self.continuing.set()
         self.turns_seen: list[Turn] = []
 
-    async def on_chat_message(self, turn: Turn) -> AsyncIterator[Any]:
+    def model(self) -> Any:
+        return OfflineModel()
+
+    def on_chat_message(self, turn: Turn) -> Any:
+        return self.talk(turn)
+
+    async def talk(self, turn: Turn) -> AsyncIterator[Any]:
+        """The answer, as the message asks for it."""
         self.turns_seen.append(turn)
         text = "" if turn.message is None else text_of(turn.message)
         for chunk in STEP:
@@ -216,7 +224,9 @@ class Rig:
         """Send a request; the status and the JSON (or text) of the answer."""
         separator = "&" if "?" in path else "?"
         query = f"{separator}session={quote(session)}" if session else ""
-        data = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+        data = (
+            b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+        )
         request = HttpRequest(method, f"http://x/agents/talker/room/{path}{query}", {}, data)
         response: HttpResponse = await self.agent.handle_request(request)
         text = await read_body(response)

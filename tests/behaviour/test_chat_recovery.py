@@ -34,7 +34,7 @@ async def test_the_partial_answer_is_shown_at_once_and_then_replaced(host: Any) 
 
 
 async def test_a_client_that_comes_back_gets_the_whole_answer_once(host: Any) -> None:
-    rig, one = await cut_off(host)
+    rig, _ = await cut_off(host)
     for socket in rig.host.sockets():
         socket.close(1006, "")
     await rig.restart()
@@ -182,5 +182,9 @@ def test_what_stays_of_a_broken_stream() -> None:
     assert kept() == (0, False, False)
     assert kept("start", "start-step", "text-start", "text-delta") == (1, False, False)
     assert kept("start", "start-step", "tool-input-start", "tool-input-delta") == (4, False, True)
-    assert kept("start", "start-step", "finish-step", "start-step", "text-delta") == (3, False, True)
+    assert kept("start", "start-step", "finish-step", "start-step", "text-delta") == (
+        3,
+        False,
+        True,
+    )
     assert kept("start", "finish") == (2, True, True)

@@ -187,7 +187,7 @@ async def test_another_tab_is_told_that_the_continuation_is_not_its_own(host: An
 
 
 async def test_results_in_a_submitted_transcript_are_taken_over(host: Any) -> None:
-    rig, one, two = await asked(host, "tool")
+    rig, one, _ = await asked(host, "tool")
     _, messages = await rig.http("GET", "get-messages")
     messages[1]["parts"][-1] |= {"state": "output-available", "output": 5}
     await one.ask("r2", messages)
@@ -202,7 +202,7 @@ async def test_results_in_a_submitted_transcript_are_taken_over(host: Any) -> No
 async def test_an_optimistic_copy_with_the_same_call_is_not_stored_twice(host: Any) -> None:
     rig, one, _ = await asked(host, "tool")
     _, messages = await rig.http("GET", "get-messages")
-    copy = {**messages[1], "id": "made-by-the-client"}
+    copy: dict[str, Any] = {**messages[1], "id": "made-by-the-client"}
     copy["parts"] = [{**copy["parts"][-1], "state": "output-available", "output": 7}]
     await one.ask("r2", [messages[0], copy, user("u2", "and now")])
     await rig.settle()

@@ -248,11 +248,19 @@ def _identifier(frame: Mapping[str, Any], field: str) -> str:
     value = frame.get(field)
     if not isinstance(value, str) or not 0 < len(value) <= MAX_FRAME_ID_LENGTH:
         raise FrameError(f"{field!r} must be a string of 1 to {MAX_FRAME_ID_LENGTH} characters")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise FrameError(f"{field!r} must be well-formed text") from None
+    if not _is_well_formed(value):
+        raise FrameError(f"{field!r} must be well-formed text")
     return value
+
+
+def _is_well_formed(text: str) -> bool:
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _messages(value: Any, request_id: str | None) -> list[Message]:
@@ -262,8 +270,8 @@ def _messages(value: Any, request_id: str | None) -> list[Message]:
         if not isinstance(item, dict):
             raise FrameError(f"message {index} must be an object", request_id)
         identifier = cast("dict[str, Any]", item).get("id")
-        if not isinstance(identifier, str):
-            raise FrameError(f"message {index} must have a string 'id'", request_id)
+        if not isinstance(identifier, str) or not _is_well_formed(identifier):
+            raise FrameError(f"message {index} must have an 'id' of well-formed text", request_id)
     return cast("list[Message]", value)
 
 

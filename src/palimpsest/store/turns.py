@@ -267,7 +267,9 @@ class TurnStore:
                 streams_before,
             )
             self._sql.execute("delete from palimpsest_turns where ended_at <= ?", turns_before)
-            self._sql.execute("delete from palimpsest_chat_clients where seen_at <= ?", turns_before)
+            self._sql.execute(
+                "delete from palimpsest_chat_clients where seen_at <= ?", turns_before
+            )
 
         self._sql.transaction(write)
         rows = self._sql.execute(
