@@ -491,7 +491,7 @@ def test_a_summary_cannot_escape_its_frame() -> None:
 
 
 def test_records_accept_both_forms_and_refuse_unknown_types() -> None:
-    made = AiChatMessage(type="revert", sequence=3, revertFrom=1)
+    made = AiChatMessage(**record("revert", 3, revertFrom=1))
     assert isinstance(made, RevertMessage)
     assert made.revert_from == 1
     parsed = AiChatMessage.model_validate(step(1, "hi", [{"toolCallId": "c", "toolName": "t"}]))

@@ -17,8 +17,8 @@ from palimpsest.errors import PalimpsestError
 FileOperation: TypeAlias = dict[str, Any]
 """``{"set": str}``, ``{"remove": True}`` or ``{"edit": [...]}``."""
 
-CodeChange: TypeAlias = dict[int | str, list[tuple[str, FileOperation]]]
-"""Gadget id to its files' operations, in order."""
+CodeChange: TypeAlias = dict[Any, list[tuple[str, FileOperation]]]
+"""Gadget id (a number or a text) to its files' operations, in order."""
 
 Section: TypeAlias = tuple[int, str | None]
 """(length in the old text, replacement); None as replacement keeps the text."""
@@ -67,8 +67,8 @@ def _compose(path: str, earlier: FileOperation, later: FileOperation) -> FileOpe
 
 
 def apply_code_change(
-    files: Mapping[tuple[int | str, str], str], change: CodeChange
-) -> dict[tuple[int | str, str], str]:
+    files: Mapping[tuple[Any, str], str], change: CodeChange
+) -> dict[tuple[Any, str], str]:
     """The files, keyed by (gadget id, path), after a change.
 
     :raises CodeChangeError: an edit of a file that is not there, or that does not fit its text.
@@ -152,7 +152,8 @@ def apply_edit(text: str, edit: Sequence[Any]) -> str:
     for length, insert in sections:
         output.append(_slice(text, position, position + length) if insert is None else insert)
         position += length
-    return "".join(output)
+    # An edit may have cut a surrogate pair and put it together again.
+    return _units("".join(output)).decode("utf-16-le", "surrogatepass")
 
 
 def compose_edits(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
