@@ -69,6 +69,8 @@ LONG = 300
 """Messages of more words than this are held back a little: they hold any word by chance."""
 
 LONG_POWER = 0.1
+LONG_LEAST = -0.2
+"""The least that length alone takes: the message that holds a word stays before its neighbours."""
 
 
 @dataclass(slots=True)
@@ -235,5 +237,5 @@ def turn_factor(candidate: Candidate, before: Candidate | None, question: Questi
 def _length_power(words: int) -> float:
     power = LENGTH_POWER * math.log(min(max(words, 4), 60) / 20)
     if words > LONG:
-        power -= LONG_POWER * math.log(words / LONG)
+        power += max(LONG_LEAST, -LONG_POWER * math.log(words / LONG))
     return power

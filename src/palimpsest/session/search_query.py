@@ -199,7 +199,7 @@ def _token_terms(token: str) -> Iterator[tuple[QueryTerm, bool]]:
 
 def _simple_term(word: str) -> QueryTerm:
     forms, synonyms, members = other_forms(word)
-    variants = [Variant(_any_of((word, *forms)))]
+    variants = [Variant(_any_of((word, *forms))), Variant(quote(word), grams=True)]
     if synonyms:
         variants.append(Variant(_any_of(synonyms), SYNONYM_VALUE))
     if members:

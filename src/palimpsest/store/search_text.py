@@ -49,7 +49,9 @@ _UNSPACED = (
 _EMOJI = "\u231a-\u23ff\u2600-\u27bf\u2b05-\u2b55\U0001f000-\U0001faff"
 _MARKS = "\u0300-\u036f\u3099\u309a\ufe00-\ufe0f"
 HAS_UNSPACED = re.compile(f"[{_UNSPACED}{_EMOJI}]")
-_RUN = re.compile(f"[{_UNSPACED}{_EMOJI}][{_UNSPACED}{_EMOJI}{_MARKS}]*|[^\\W_]+")
+_RUN = re.compile(
+    f"[{_UNSPACED}{_EMOJI}][{_UNSPACED}{_EMOJI}{_MARKS}]*|[^\\W_{_UNSPACED}{_EMOJI}]+"
+)
 
 
 # What a turn does, as far as its words tell (English). Ranking prefers turns that report over
