@@ -10,8 +10,9 @@ import importlib.util
 import json
 import shutil
 import statistics
+import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -72,12 +73,15 @@ class Bench:
         print(_row(self.figures[-1], compared), flush=True)
 
     @contextmanager
-    def worker(self, worker: WorkerDefinition, *, snapshot: bool = True) -> Iterator[Workerd]:
+    def worker(self, worker: WorkerDefinition, *, snapshot: bool = True) -> Generator[Workerd]:
         """A Worker in a new directory, running; it ends with the block."""
         running = self.prepare(worker, snapshot=snapshot)
         running.start()
         try:
             yield running
+        except Exception:
+            print(running.log_tail(), file=sys.stderr)
+            raise
         finally:
             running.kill()
 

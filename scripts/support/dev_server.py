@@ -54,8 +54,13 @@ def serve(port: int, ip: str, state: Path | None) -> int:
         text=True,
         start_new_session=True,
     )
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: _end(process))
+
+    def stop(number: int, frame: object) -> None:
+        del number, frame
+        _end(process)
+
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGTERM, stop)
     reader = threading.Thread(target=_copy_output, args=(process,), daemon=True)
     reader.start()
     try:

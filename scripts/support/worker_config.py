@@ -50,10 +50,10 @@ class WorkerDefinition:
     modules: list[WorkerModule]
     compatibility_date: str
     compatibility_flags: list[str]
-    object_bindings: dict[str, str] = field(default_factory=dict)
+    object_bindings: dict[str, str] = field(default_factory=dict[str, str])
     """Binding name to the exported Durable Object class."""
 
-    variables: dict[str, Any] = field(default_factory=dict)
+    variables: dict[str, Any] = field(default_factory=dict[str, Any])
     assets: Path | None = None
 
     def with_development_flag(self) -> WorkerDefinition:

@@ -30,19 +30,17 @@ def behaviour_tests() -> list[str]:
     found: list[str] = []
     for path in sorted(BEHAVIOUR.rglob("test_*.py")):
         name = path.relative_to(ROOT).as_posix()
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        body = ast.parse(path.read_text(encoding="utf-8")).body
+        found += [f"{name}::{test}" for test in _test_names(body)]
+        for node in body:
             if isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
-                found += [
-                    f"{name}::{node.name}::{item.name}" for item in node.body if _is_test(item)
-                ]
-            elif _is_test(node):
-                found.append(f"{name}::{node.name}")
+                found += [f"{name}::{node.name}::{test}" for test in _test_names(node.body)]
     return found
 
 
-def _is_test(node: ast.AST) -> Any:
-    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-    return isinstance(node, functions) and node.name.startswith("test_")
+def _test_names(body: list[ast.stmt]) -> list[str]:
+    functions = [node for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return [node.name for node in functions if node.name.startswith("test_")]
 
 
 def behaviour_worker() -> WorkerDefinition:

@@ -101,8 +101,8 @@ def upstream() -> Iterator[tuple[str, list[str]]]:
             except OSError:
                 events.append("given up")
 
-        def log_message(self, *args: Any) -> None:
-            del args
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+            del format, args
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)

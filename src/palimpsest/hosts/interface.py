@@ -92,7 +92,7 @@ class HttpRequest:
 
     method: str
     url: str
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
     body: bytes = b""
 
 
@@ -105,7 +105,7 @@ class HttpResponse:
     """
 
     status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
     body: bytes | str | AsyncIterator[bytes] = b""
     upgrade: Any = None
 
@@ -164,7 +164,6 @@ class Socket(Protocol):
 class Host(Protocol):
     """One actor's platform: its database, alarm, sockets, clock and tasks."""
 
-    sql: Sql
     name: str
     """The object's name (the last part of its address); '' where it has none."""
 
@@ -176,6 +175,11 @@ class Host(Protocol):
 
     alarm_handler: Callable[[], Awaitable[None]] | None
     """What an alarm runs; set by ``Jobs.of(host)``."""
+
+    @property
+    def sql(self) -> Sql:
+        """The object's database."""
+        ...
 
     def now(self) -> int:
         """Milliseconds since 1970 (UTC)."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from palimpsest.errors import BindingError, LimitError
 from palimpsest.hosts.interface import (
@@ -55,7 +55,7 @@ def check_value(value: object) -> SqlValue:
         _check_text(value)
         return value
     if isinstance(value, bytes | memoryview):
-        data = bytes(value)
+        data = bytes(cast("bytes", value))
         if len(data) > MAX_VALUE_BYTES:
             raise LimitError(f"a value is at most {MAX_VALUE_BYTES} bytes, got {len(data)}")
         return data

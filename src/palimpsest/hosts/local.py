@@ -297,7 +297,8 @@ class LocalHost:
 
         An alarm whose handler fails is armed again for two seconds later, as the platform does.
         """
-        if self._alarm is None or self._alarm > self._clock or self.alarm_handler is None:
+        armed = self._alarm
+        if armed is None or armed > self._clock or self.alarm_handler is None:
             return False
         self.delete_alarm()
         try:

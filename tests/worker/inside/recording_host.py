@@ -28,19 +28,21 @@ def set_context(context: Any, environment: Mapping[str, Any]) -> None:
 
 
 def fresh_host() -> RecordingHost:
-    """A host on the current Durable Object."""
+    """A host on the current Durable Object, emptied of what an earlier test case left."""
     context, environment = _current
-    return RecordingHost(context, environment)
+    host = RecordingHost(context, environment)
+    host.delete_all()
+    return host
 
 
 class RecordingSocket(WorkersSocket):
     """A real hibernating socket that also keeps what the server sent."""
 
-    __slots__ = ("_host", "closed", "listener", "sent")
+    __slots__ = ("closed", "host", "listener", "sent")
 
     def __init__(self, raw: Any, context: Any, host: RecordingHost) -> None:
         super().__init__(raw, context)
-        self._host = host
+        self.host = host
         self.sent: list[str | bytes] = []
         self.closed: tuple[int, str] | None = None
         self.listener: Callable[[str | bytes], None] | None = None
@@ -63,7 +65,7 @@ class RecordingSocket(WorkersSocket):
         if self.closed is None:
             super().close(code, reason)
             self.closed = (code, reason)
-            self._host.forget_socket(self)
+            self.host.forget_socket(self)
 
 
 class RecordingHost(WorkersHost):
@@ -175,7 +177,7 @@ class RecordingHost(WorkersHost):
         successor._alarm = self._alarm
         successor._open = self._open
         for socket in successor._open:
-            socket._host = successor
+            socket.host = successor
         return successor
 
     def close(self) -> None:

@@ -13,7 +13,10 @@ from entry import Assistant
 __all__ = ["Assistant", "Default"]
 
 
-class Default(entry.Default):
+_Routes: Any = entry.Default
+
+
+class Default(_Routes):
     """``/heap`` answers in bytes; everything else is the project's."""
 
     async def fetch(self, request: Any) -> Any:
@@ -22,4 +25,4 @@ class Default(entry.Default):
             from pyodide_js import _module  # not at top level: a snapshot could not hold it
 
             return workers.Response(f"{_module.HEAP8.length} pydantic {pydantic.VERSION}")
-        return await super().fetch(request)
+        return await _Routes.fetch(self, request)

@@ -169,14 +169,17 @@ class Probe:
 
 
 
-class Default(worker_entrypoint(cors=True)):
+_Routes: Any = worker_entrypoint(cors=True)
+
+
+class Default(_Routes):
     """The usual routes, and attempts to reach what a Durable Object must not show."""
 
     async def fetch(self, request: Any) -> Any:
         """``/reach/{attribute}`` calls that attribute of a Probe over RPC."""
         _, first, attribute, *_ = (request.url.partition("://")[2] + "//").split("/")
         if first != "reach":
-            return await super().fetch(request)
+            return await _Routes.fetch(self, request)
         stub = js.Reflect.get(self.env._env, "Probe").getByName("reached")
         try:
             answer = await getattr(stub, attribute)("[]")

@@ -20,7 +20,6 @@ from palimpsest.hosts.workers.outgoing import send_request
 from palimpsest.hosts.workers.sockets import WorkersSocket
 from palimpsest.hosts.workers.storage import WorkersSql
 
-
 _ABORT_PAUSE_SECONDS = 0.05
 """Between an abort's request and the abort: time for the asking event's answer to leave."""
 
@@ -149,6 +148,12 @@ class WorkersHost:
         """Write one structured event as one line of JSON; failures as errors."""
         line = json.dumps(event, ensure_ascii=False, default=repr)
         (js.console.error if "error" in event else js.console.log)(line)
+
+    def heap_bytes(self) -> int:
+        """The size of the isolate's WebAssembly memory, which all its objects share."""
+        from pyodide_js import _module  # a snapshot cannot hold it: not at top level
+
+        return int(_module.HEAP8.length)
 
     def stream_body(self, body: AsyncIterator[bytes]) -> Any:
         """A JavaScript stream of what ``body`` yields, pumped in the background."""

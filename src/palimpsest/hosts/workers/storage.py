@@ -23,8 +23,8 @@ class WorkersSql:
     def __init__(self, storage: Any) -> None:
         self._storage = storage
         self._sql = storage.sql
-        self.rows_read = 0
-        self.rows_written = 0
+        self.rows_read: int = 0
+        self.rows_written: int = 0
         self.counting = False
         """Whether to keep the two counters; reading them costs about as much as a statement."""
 
