@@ -86,6 +86,7 @@ class Jobs:
         self._lanes: dict[str, asyncio.Task[None]] = {}
         self._current: dict[str, asyncio.Task[Any]] = {}
         self._attached: set[str] = set()
+        self._stopped: set[str] = set()
         self._wake = asyncio.Event()
         self._in_run = False
         self._leases = 0
@@ -216,6 +217,7 @@ class Jobs:
         task = self._current.get(identifier)
         removed = self.cancel(identifier)
         if task is not None:
+            self._stopped.add(identifier)
             task.cancel()
         return removed or task is not None
 
@@ -439,6 +441,7 @@ class Jobs:
             await task
         finally:
             self._current.pop(job.id, None)
+            self._stopped.discard(job.id)
 
     async def _handle(self, job: Job) -> None:
         try:
@@ -451,8 +454,8 @@ class Jobs:
             self.failed += 1
             self._give_up(job, describe(error), True)
         except asyncio.CancelledError as error:
-            if self._ended or self._store.status_of(job.id) != "running":
-                return  # stop() removed it
+            if job.id in self._stopped or self._ended:
+                return
             if _asked_to_end():
                 raise  # the instance is going down: the next one runs the job again
             self._failed(job, describe(error))
