@@ -40,7 +40,7 @@ async def create(call: Call) -> HttpResponse:
     body = call.json_object()
     name = call.text(body, "name", required=False) or NEW_NAME
     wanted = call.text(body, "id", required=False)
-    info = await call.agent.sessions.create(name, id=wanted)
+    info = await call.agent.sessions.create(name, session_id=wanted)
     call.agent.tell_sessions_changed(info.id)
     return json_response(await _described(call.agent, info), status=201)
 

@@ -61,7 +61,7 @@ export function Conversation({ agent, api, session, connection, memory, target, 
     // stands in it, not every message and file again with each request.
     prepareSendMessagesRequest: ({ messages: all }) => ({ body: { messages: all.slice(-sentTail) } }),
   });
-  const { messages, sendMessage, setMessages, regenerate, status, error, clearError, stop } = chat;
+  const { messages, sendMessage, regenerate, status, error, clearError, stop } = chat;
   const busy = status === "submitted" || status === "streaming" || chat.isServerStreaming || chat.isRecovering;
   const failed = status === "error" && !busy;
 
@@ -88,16 +88,12 @@ export function Conversation({ agent, api, session, connection, memory, target, 
   const actions = useMemo<MessageActions>(
     () => ({
       decide: (id, approved) => latest.current.chat.addToolApprovalResponse({ id, approved }),
+      // Sent under the old id; the agent stores it beside the old message, under
+      // an id of its own, and shows everybody the new branch.
       edit: (message, text) => {
-        const all = latest.current.messages;
-        const index = all.findIndex((other) => other.id === message.id);
-        if (index < 0) return;
         const files = message.parts.filter((part) => part.type === "file");
-        setMessages(all.slice(0, index));
-        void sendMessage(
-          { role: "user", parts: [...files, { type: "text", text }], metadata: { createdAt: Date.now() } },
-          { body: { parentMessageId: all[index - 1]?.id ?? null } },
-        );
+        const parts = [...files, { type: "text" as const, text }];
+        void sendMessage({ messageId: message.id, role: "user", parts, metadata: { createdAt: Date.now() } });
       },
       regenerate: (messageId) => void regenerate({ messageId }),
       fork: (messageId) => {
@@ -108,7 +104,7 @@ export function Conversation({ agent, api, session, connection, memory, target, 
       },
       showBranch: branches.show,
     }),
-    [api, session, branches.show, regenerate, sendMessage, setMessages, toasts],
+    [api, session, branches.show, regenerate, sendMessage, toasts],
   );
 
   const retry = useCallback(() => {
