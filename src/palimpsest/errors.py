@@ -198,3 +198,7 @@ class SearchError(PalimpsestError):
 
 class InvalidSearchError(SearchError, ValueError):
     """A search was asked for with a query, limit, role, time or path that has no meaning."""
+
+
+class ModelConfigurationError(PalimpsestError, ValueError):
+    """The deployment's variables name no usable model; the text names the variable."""
