@@ -36,7 +36,7 @@ test("compaction appears in the conversation and in the timeline, and the origin
   await screenshot(page, "compacted-light");
   await sheet.getByRole("button", { name: `Read the ${covered} originals beneath` }).click();
   assert.equal(await messages(page).count(), ledger.length);
-  await sheet.getByText("Entry 0 of the harbour ledger").waitFor();
+  await sheet.locator(".originals").getByText("Entry 0 of the harbour ledger").waitFor();
   await screenshot(page, "originals-light");
   await sheet.getByRole("button", { name: "Lay the summary back" }).click();
   assert.equal(await messages(page).count(), ledger.length - covered);

@@ -14,7 +14,7 @@ from palimpsest.actor.agent import Agent
 from palimpsest.actor.connections import Connection
 from palimpsest.chat import clientframes, defaults
 from palimpsest.chat.accumulator import Chunk
-from palimpsest.chat.conversation import title_from
+from palimpsest.chat.conversation import NEW_NAME, title_from
 from palimpsest.chat.endpoints import answer_request
 from palimpsest.chat.lane import Lane
 from palimpsest.chat.recovery import Recovery, recover
@@ -238,16 +238,21 @@ class ChatAgent(Agent):
         return f"assistant_{self.host.now()}_{self.host.random_id()[:8]}"
 
     async def name_session(self, session_id: str, messages: list[Message]) -> None:
-        """Register a session under the title that its first user message gives."""
+        """Give a session without a name the title that its first user message gives."""
         user = next((message for message in messages if message["role"] == "user"), None)
-        if user is not None and await self.sessions.get(session_id) is None:
+        if user is None:
+            return
+        info = await self.sessions.get(session_id)
+        if info is None:
             await self.sessions.ensure(session_id, title_from(user))
-            self.tell_sessions_changed(session_id)
+        elif info.name == NEW_NAME:
+            await self.sessions.rename(session_id, title_from(user))
 
     def touch_session(self, session_id: str) -> None:
-        """Note that something happened in a session: it is listed first."""
+        """Note and tell that something happened in a session: it is listed first."""
         now = self.host.now()
         SessionRegistry(self.host.sql).touch(session_id, now)
+        self.tell_sessions_changed(session_id)
 
     def tell_sessions_changed(self, session_id: str) -> None:
         """Tell every client that the list of sessions is no longer what it was."""

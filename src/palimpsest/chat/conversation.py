@@ -22,6 +22,9 @@ TOOL_SEARCH_DEPTH = 50
 
 TITLE_LENGTH = 60
 
+NEW_NAME = "New conversation"
+"""The name of a session until its first user message gives it one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -172,7 +175,7 @@ def title_from(message: Message) -> str:
     """A conversation's title, from its first user message."""
     text = " ".join(text_of(message, " ").split())
     if not text:
-        return "New conversation"
+        return NEW_NAME
     if len(text) <= TITLE_LENGTH:
         return text
     head = text[:TITLE_LENGTH].rsplit(" ", 1)[0]

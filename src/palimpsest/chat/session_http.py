@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from palimpsest.actor.http import json_response
 from palimpsest.chat.clientframes import clear
+from palimpsest.chat.conversation import NEW_NAME
 from palimpsest.chat.endpoints import Call, RequestError, Route, route
 from palimpsest.errors import UnknownSessionError
 from palimpsest.hosts.interface import HttpResponse
@@ -15,9 +16,6 @@ from palimpsest.store.sessions import SessionInfo
 
 if TYPE_CHECKING:
     from palimpsest.chat.agent import ChatAgent
-
-NEW_NAME = "New conversation"
-"""The name of a session until its first message gives it one."""
 
 UNDO_MS = 30_000
 """How long a deleted session can be brought back, in ms."""

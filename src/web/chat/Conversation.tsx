@@ -116,7 +116,7 @@ export function Conversation({ agent, api, session, connection, memory, target, 
     else void sendMessage();
   }, [clearError, regenerate, sendMessage]);
 
-  const find = useFind({ api, session, messages, overlays: memory.overlays, target, release: scroll.release, showBranch: branches.show });
+  const find = useFind({ api, session, messages, overlays: memory.overlays, ready: memory.loaded || memory.problem !== null, target, release: scroll.release, showBranch: branches.show });
 
   useEffect(() => {
     refreshBranches();

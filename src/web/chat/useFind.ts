@@ -20,11 +20,13 @@ export function useFind(options: {
   session: string;
   messages: ChatMessage[];
   overlays: Overlay[];
+  /** Whether the overlays are known: before that no message can be told from a covered one. */
+  ready: boolean;
   target: { message: string | null; version: number };
   release: () => void;
   showBranch: (messageId: string) => void;
 }): Find {
-  const { api, session, messages, overlays, target, release, showBranch } = options;
+  const { api, session, messages, overlays, ready, target, release, showBranch } = options;
   const toasts = useToasts();
   const [raised, setRaised] = useState<ReadonlySet<string>>(new Set());
   const [found, setFound] = useState<string | null>(null);
@@ -47,7 +49,7 @@ export function useFind(options: {
   const key = target.message ? `${target.version}:${target.message}` : null;
   useEffect(() => {
     const id = target.message;
-    if (!id || !key || handled.current === key) return;
+    if (!id || !key || !ready || handled.current === key) return;
     if (messages.some((message) => message.id === id)) {
       const cover = layOut(messages, overlays).find((layer) => layer.kind === "covered" && layer.items.some((item) => item.id === id));
       if (cover?.kind === "covered" && !raised.has(cover.overlay.id)) {
@@ -70,7 +72,7 @@ export function useFind(options: {
         () => toasts.failure(new Error("That message is no longer there.")),
       );
     }
-  }, [api, session, messages, overlays, raised, target.message, key, release, toasts]);
+  }, [api, session, messages, overlays, ready, raised, target.message, key, release, toasts]);
 
   useEffect(() => {
     if (!found) return;
