@@ -58,6 +58,9 @@ class Sql(Protocol):
     rows_written: int
     """Rows written since the host was made, as Cloudflare bills them (0 where unknown)."""
 
+    rollbacks: int
+    """How many transactions were rolled back: what was remembered of rows before is void then."""
+
     def execute(self, sql: str, *bindings: SqlValue) -> list[list[SqlValue]]:
         """Run one statement (or several, parameters for the last) and return all its rows.
 

@@ -60,6 +60,7 @@ class LocalSql:
         self._gone = False
         self.rows_read = 0
         self.rows_written = 0
+        self.rollbacks = 0
 
     def execute(self, sql: str, *bindings: SqlValue) -> list[list[SqlValue]]:
         """See :meth:`palimpsest.hosts.interface.Sql.execute`."""
@@ -111,6 +112,7 @@ class LocalSql:
                     result.close()
                 raise TransactionError("a transaction's body must not return an awaitable")
         except BaseException:
+            self.rollbacks += 1
             self._connection.execute(f"rollback to {savepoint}")
             self._connection.execute(f"release {savepoint}")
             raise
@@ -125,8 +127,11 @@ class LocalSql:
         return pages * self._connection.execute("pragma page_size").fetchone()[0]
 
     def drop_everything(self) -> None:
-        """Remove all tables."""
+        """Remove all tables and views."""
         self._connection.execute("pragma foreign_keys = off")
+        views = self._connection.execute("select name from sqlite_master where type = 'view'")
+        for (name,) in views.fetchall():
+            self._connection.execute(f'drop view "{name}"')
         names = self._connection.execute(
             "select name from sqlite_master where type = 'table' and name not like 'sqlite_%'"
             " order by sql like 'create virtual%' desc"

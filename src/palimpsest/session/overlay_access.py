@@ -32,7 +32,7 @@ class OverlayAccess:
         self._session_id = session_id
         self._history = History(stores, session_id)
         self._prompt_tokens = prompt_tokens
-        self._saved: tuple[tuple[int, int, str], int] | None = None
+        self._saved: tuple[tuple[int, int, int, int], int] | None = None
 
     @property
     def session_id(self) -> str:
@@ -49,14 +49,13 @@ class OverlayAccess:
         What overlays save is worked out when the branch or the overlays change, not at each call:
         while both stay, an append adds to the path and to its rendering alike.
         """
-        found = self._stores.tree.newest_state(self._session_id)
-        if found is None:
+        newest = self._stores.messages.newest(self._session_id)
+        if newest is None or newest.run is None:
             return 0
-        run, tokens, edits, overlay_id = found
-        state = (run, edits, overlay_id)
+        state = (newest.number, newest.run, newest.edits, newest.rollbacks)
         if self._saved is None or self._saved[0] != state:
-            self._saved = (state, tokens - self._rendered_tokens())
-        return tokens - self._saved[1]
+            self._saved = (state, newest.tokens - self._rendered_tokens())
+        return newest.tokens - self._saved[1]
 
     def _rendered_tokens(self) -> int:
         found = self._history.pieces(None, True)
@@ -157,6 +156,7 @@ class OverlayAccess:
                 f"{from_id!r} to {to_id!r} is no range of messages on one path"
             )
         place, begin, end = ends
+        self._stores.messages.changed(self._session_id)
         overlay_id = self._host.random_id()
         tokens = TOKENS_PER_MESSAGE + estimate_string_tokens(summary)
         self._stores.overlays.insert(
@@ -178,6 +178,7 @@ class OverlayAccess:
 
         def write() -> bool:
             place = self._history.place()
+            self._stores.messages.changed(self._session_id)
             return place is not None and self._stores.overlays.remove(place, overlay_id)
 
         return self._stores.sql.transaction(write)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from palimpsest.compaction.head_tail import CompactResult
 from palimpsest.errors import InvalidMessageError
 from palimpsest.hosts.interface import Host, host_of
+from palimpsest.jobs import Jobs
 from palimpsest.messages import MAX_ID_LENGTH, Message, Part, validate_message
 from palimpsest.session.changes import (
     UNSET,
@@ -50,6 +51,8 @@ __all__ = [
     "StoredCompaction",
     "UnsetType",
 ]
+
+_SHARED_STORES = "session.stores"
 
 
 class Session:
@@ -175,7 +178,7 @@ class Session:
     def stores(self) -> Stores:
         """The stores of the database, opened (and upgraded) on first use."""
         if self._stores is None:
-            self._stores = Stores(self.host)
+            self._stores = stores_of(self.host)
         return self._stores
 
     @property
@@ -675,6 +678,18 @@ class Session:
                     changed.append(new)
         for message in changed:
             await self.update_message(message)
+
+
+def stores_of(host: Host) -> Stores:
+    """The stores of an object's database: one set per object, shared by all its sessions.
+
+    :raises MigrationError: the database is newer than this library, or could not be upgraded.
+    """
+    shared = Jobs.of(host).shared
+    found = shared.get(_SHARED_STORES)
+    if found is None:
+        found = shared[_SHARED_STORES] = Stores(host)
+    return found
 
 
 def _check_session_id(session_id: object) -> None:

@@ -170,6 +170,7 @@ class Writer:
                 begin, end = copied.get(overlay.from_seq), copied.get(overlay.to_seq)
                 if begin is not None and end is not None and not overlay.stored.stale:
                     self._stores.overlays.copy(target, overlay, begin, end)
+            store.changed(target_id)
 
         self._stores.sql.transaction(write)
 

@@ -1,8 +1,12 @@
 """The tables of messages and overlays, and how a message's key is made.
 
 A session has a small number; a message has a sequence number within its session, given once and
-never again. Its key is ``number * 2**31 + seq``: one B-tree holds all messages, a session is one
-range of it, and the order of keys is the order in which messages were added.
+never again. Its key is ``number * 2**32 + seq``: a session is one range of keys, and their order is
+the order in which messages were added.
+
+A message is one row of ``assistant_messages``, found by session and id, and one row of the search
+index, whose rowid is its key. Messages are read in order through the index
+(``assistant_ordered_messages``): a further index of the same rows would be billed with each write.
 
 **Runs.** A run is a stretch of messages in which each follows the one before it and no message of
 another branch stands between. A message that is added behind the newest one continues its run;
@@ -22,11 +26,10 @@ The newest message of a session always includes them all, so that an append read
 
 from __future__ import annotations
 
-SESSION_SPAN = 2**31
-"""The keys of one session."""
+from palimpsest.store.search_index import FIRST_PIECE, SESSION_SPAN
 
-MAX_SESSION_NUMBER = 2**22 - 1
-"""The last session number whose keys cross the JavaScript boundary unchanged (2^53 - 1)."""
+MAX_SEQ = FIRST_PIECE - 1
+"""The last sequence number; keys above it hold further pieces of the search index."""
 
 PIECES = 1
 """Flag in ``extra``: the JSON is in ``assistant_message_pieces``; ``content`` is ``null``."""
@@ -37,7 +40,7 @@ MEDIA = 2
 FORGOTTEN = 4
 """Flag in ``extra``: the content was forgotten and a marker stands in its place."""
 
-TABLES = """
+TABLES = f"""
 create table assistant_session_numbers (
   number integer primary key,
   session_id text not null unique,
@@ -45,10 +48,10 @@ create table assistant_session_numbers (
   edits integer not null default 0
 );
 create table assistant_messages (
-  key integer primary key,
   session integer not null,
-  run integer not null,
   id text not null,
+  seq integer not null,
+  run integer not null,
   role text not null,
   created_at integer not null,
   tokens integer not null,
@@ -59,9 +62,13 @@ create table assistant_messages (
   path_length integer not null,
   path_tokens integer not null,
   path_bytes integer not null,
-  content text not null
-);
-create unique index assistant_messages_by_id on assistant_messages (session, id);
+  content text not null,
+  primary key (session, id)
+) without rowid;
+create view assistant_ordered_messages as
+select f.rowid as key, m.*
+from assistant_fts f cross join assistant_messages m
+where m.session = f.rowid / {SESSION_SPAN} and m.id = f.message_id;
 create table assistant_runs (
   session integer not null,
   run integer not null,
@@ -108,6 +115,8 @@ create table assistant_compactions (
   from_run integer not null,
   to_seq integer not null,
   to_run integer not null,
+  from_id text not null,
+  to_id text not null,
   created_at integer not null,
   tokens integer not null,
   stale integer not null default 0,

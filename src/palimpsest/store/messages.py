@@ -10,12 +10,17 @@ import json
 from dataclasses import dataclass
 from typing import cast
 
-from palimpsest.errors import InvalidMessageError, LimitError, UnknownParentError
+from palimpsest.errors import (
+    InvalidMessageError,
+    LimitError,
+    UniqueViolationError,
+    UnknownParentError,
+)
 from palimpsest.hosts.interface import Sql
 from palimpsest.messages import Message, dump_json
 from palimpsest.store.message_tables import (
     FORGOTTEN,
-    MAX_SESSION_NUMBER,
+    MAX_SEQ,
     MEDIA,
     PIECES,
     SESSION_SPAN,
@@ -36,30 +41,16 @@ MAX_MESSAGE_BYTES = 24 * 1024 * 1024
 """The largest message, as JSON with its media inline: what an isolate can hold a few times."""
 
 _COLUMNS = (
-    "key, session, run, id, role, created_at, tokens, bytes, extra, as_of,"
+    "session, id, seq, run, role, created_at, tokens, bytes, extra, as_of,"
     " path_length, path_tokens, path_bytes, content"
 )
 
-# The newest message of the session is read by the statement that writes: nothing can be stale.
-_APPEND = f"""
-insert into assistant_messages ({_COLUMNS})
-select
-  n.number * {SESSION_SPAN}
-    + max(ifnull(m.key - n.number * {SESSION_SPAN} + 1, 1), n.next_seq),
-  n.number,
-  ifnull(m.run, n.next_seq),
-  ?2, ?3, ?4, ?5, ?6, ?7, n.edits,
-  ifnull(m.path_length, 0) + 1, ifnull(m.path_tokens, 0) + ?5, ifnull(m.path_bytes, 0) + ?6, ?8
-from assistant_session_numbers n
-left join assistant_messages m on m.key = (
-  select key from assistant_messages
-  where key between n.number * {SESSION_SPAN} and n.number * {SESSION_SPAN} + {SESSION_SPAN - 1}
-  order by key desc limit 1
+_INSERT = (
+    f"insert into assistant_messages ({_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
-where n.session_id = ?1
-on conflict do nothing
-returning key, run
-"""
+
+_SESSIONS_KNOWN = 256
+"""Of how many sessions the newest message is remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +106,70 @@ def encode_message(message: Message) -> Encoded:
     return Encoded(message, text, size, tokens, extra, long_text, media)
 
 
-class MessageStore:
-    """Writes the messages of the sessions of one database."""
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """What an append needs of its session and of the newest message there."""
 
-    def __init__(self, sql: Sql, tree: MessageTree, payloads: PayloadStore, index: SearchIndex):
+    number: int
+    edits: int
+    seq: int
+    """The highest sequence number given so far; 0 in a session that never held a message."""
+
+    run: int | None
+    """The newest message's run; None where there is no message."""
+
+    length: int
+    tokens: int
+    bytes: int
+    rollbacks: int
+    """The database's rollbacks when this was true: one more, and it may not be any longer."""
+
+
+class MessageStore:
+    """Writes the messages of the sessions of one database.
+
+    There is one store per host, so that it may remember the newest message of a session: an
+    append then reads nothing. Whatever else changes a session makes it forget.
+    """
+
+    def __init__(
+        self, sql: Sql, tree: MessageTree, payloads: PayloadStore, index: SearchIndex
+    ) -> None:
         self._sql = sql
         self._tree = tree
         self._payloads = payloads
         self._index = index
+        self._known: dict[str, Newest] = {}
+
+    def newest(self, session_id: str) -> Newest | None:
+        """The newest message of a session and its counters; None for an unknown session."""
+        known = self._known.get(session_id)
+        if known is not None and known.rollbacks == self._sql.rollbacks:
+            return known
+        place = self._tree.place(session_id)
+        if place is None:
+            return None
+        row = self._tree.newest(place)
+        rollbacks = self._sql.rollbacks
+        if row is None:
+            found = Newest(place.number, place.edits, place.next_seq - 1, None, 0, 0, 0, rollbacks)
+        else:
+            seq = max(row.seq, place.next_seq - 1)
+            found = Newest(
+                place.number, place.edits, seq, row.run, row.length, row.path_tokens,
+                row.path_bytes, rollbacks,
+            )  # fmt: skip
+        self._remember(session_id, found)
+        return found
+
+    def _remember(self, session_id: str, newest: Newest) -> None:
+        if len(self._known) >= _SESSIONS_KNOWN and session_id not in self._known:
+            self._known.clear()
+        self._known[session_id] = newest
+
+    def changed(self, session_id: str) -> None:
+        """Forget what is remembered of a session: something else than an append changed it."""
+        self._known.pop(session_id, None)
 
     def number_session(self, session_id: str) -> Place:
         """The session's place, made on its first write.
@@ -136,31 +183,38 @@ class MessageStore:
                 session_id,
             )[0][0]
             place = Place(int(number or 0), 1, 0)
-            if place.number > MAX_SESSION_NUMBER:
-                raise LimitError(f"one object holds at most {MAX_SESSION_NUMBER} sessions")
+            self._index.register(session_id, place.number)
         return place
 
     # -- adding -----------------------------------------------------------------------------
 
     def append(self, session_id: str, encoded: Encoded, created_at: int) -> Added:
         """Add a message behind the newest one."""
-        message = encoded.message
-        bindings = (
-            session_id, message["id"], message["role"], created_at,
-            encoded.tokens, encoded.bytes, encoded.extra, encoded.content,
-        )  # fmt: skip
-        rows = self._sql.execute(_APPEND, *bindings)
-        if not rows:
-            place = self.number_session(session_id)
-            present = self._tree.row(place, message["id"])
-            if present is not None:
-                return Added(present.seq, False)
-            rows = self._sql.execute(_APPEND, *bindings)
-        key, run = cast("list[int]", rows[0])
-        seq = key % SESSION_SPAN
+        newest = self.newest(session_id)
+        if newest is None:
+            self.number_session(session_id)
+            newest = self.newest(session_id)
+            assert newest is not None, "the session was numbered just now"
+        seq = newest.seq + 1
+        run = seq if newest.run is None else newest.run
+        above = Totals(newest.length, newest.tokens, newest.bytes)
+        try:
+            self._insert(newest.number, seq, run, newest.edits, encoded, created_at, above)
+        except UniqueViolationError:
+            present = self._tree.row(Place(newest.number, seq, newest.edits), encoded.message["id"])
+            if present is None:
+                raise
+            return Added(present.seq, False)
         if run == seq:
-            self._open_run(key // SESSION_SPAN, run, None)
-        self._keep_payloads(session_id, key, encoded, created_at)
+            self._open_run(newest.number, run, None)
+        self._keep_payloads(session_id, newest.number, seq, encoded, created_at)
+        self._remember(
+            session_id,
+            Newest(
+                newest.number, newest.edits, seq, run, above.length + 1,
+                above.tokens + encoded.tokens, above.bytes + encoded.bytes, newest.rollbacks,
+            ),
+        )  # fmt: skip
         return Added(seq, True)
 
     def append_at(
@@ -186,28 +240,30 @@ class MessageStore:
             return self.append(session_id, encoded, created_at)
         seq = max(newest.seq + 1, place.next_seq)
         above = Totals(0, 0, 0) if parent is None else self._tree.totals(place, parent)
-        self._insert(place, seq, seq, encoded, created_at, above)
+        self.changed(session_id)
+        self._insert(place.number, seq, seq, place.edits, encoded, created_at, above)
         self._open_run(place.number, seq, parent)
-        self._keep_payloads(session_id, place.base + seq, encoded, created_at)
+        self._keep_payloads(session_id, place.number, seq, encoded, created_at)
         return Added(seq, True)
 
     def _insert(
         self,
-        place: Place,
+        number: int,
         seq: int,
         run: int,
+        edits: int,
         encoded: Encoded,
         created_at: int,
         above: Totals,
     ) -> None:
+        if seq > MAX_SEQ:
+            raise LimitError(f"one session holds at most {MAX_SEQ} messages in its life")
         message = encoded.message
         self._sql.execute(
-            f"insert into assistant_messages ({_COLUMNS})"
-            " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            place.base + seq, place.number, run, message["id"], message["role"], created_at,
-            encoded.tokens, encoded.bytes, encoded.extra, place.edits,
-            above.length + 1, above.tokens + encoded.tokens, above.bytes + encoded.bytes,
-            encoded.content,
+            _INSERT,
+            number, message["id"], seq, run, message["role"], created_at, encoded.tokens,
+            encoded.bytes, encoded.extra, edits, above.length + 1, above.tokens + encoded.tokens,
+            above.bytes + encoded.bytes, encoded.content,
         )  # fmt: skip
 
     def _open_run(self, number: int, run: int, parent: MessageRow | None) -> None:
@@ -219,17 +275,21 @@ class MessageStore:
             None if parent is None else parent.seq,
         )
 
-    def _keep_payloads(self, session_id: str, key: int, encoded: Encoded, created_at: int) -> None:
+    def _keep_payloads(
+        self, session_id: str, number: int, seq: int, encoded: Encoded, created_at: int
+    ) -> None:
+        key = number * SESSION_SPAN + seq
         if encoded.long_text is not None:
             self._payloads.put_pieces(key, encoded.long_text)
         if encoded.media:
             self._payloads.put_media(key, encoded.media)
-        self._index.add(session_id, key % SESSION_SPAN, encoded.message, created_at)
+        self._index.add(session_id, seq, encoded.message, created_at, number)
 
     # -- changing ---------------------------------------------------------------------------
 
     def update(self, session_id: str, row: MessageRow, encoded: Encoded) -> bool:
         """Replace a message's content; False where it is the same already."""
+        self.changed(session_id)
         if not self._replace(row, encoded, 0):
             return False
         self._index.update(session_id, row.seq, encoded.message, row.created_at)
@@ -237,9 +297,9 @@ class MessageStore:
 
     def forget(self, session_id: str, row: MessageRow, marker: Encoded) -> None:
         """Put a marker in place of a message's content, everywhere the content is kept."""
+        self.changed(session_id)
         self._replace(row, marker, FORGOTTEN)
-        nothing: Message = {**marker.message, "parts": []}
-        self._index.update(session_id, row.seq, nothing, row.created_at)
+        self._index.forget(session_id, row.seq, marker.message, row.created_at)
 
     def _replace(self, row: MessageRow, encoded: Encoded, extra: int) -> bool:
         message = encoded.message
@@ -248,8 +308,9 @@ class MessageStore:
                 "update assistant_messages set content = ?2, role = ?3, tokens = ?4, bytes = ?5,"
                 " path_tokens = path_tokens + (?4 - tokens),"
                 " path_bytes = path_bytes + (?5 - bytes), revision = revision + 1"
-                " where key = ?1 and content <> ?2 returning key",
-                row.key, encoded.content, message["role"], encoded.tokens, encoded.bytes,
+                " where session = ?1 and id = ?6 and content <> ?2 returning seq",
+                row.number, encoded.content, message["role"], encoded.tokens, encoded.bytes,
+                row.id,
             )  # fmt: skip
             if not changed:
                 return False
@@ -259,9 +320,9 @@ class MessageStore:
                 "update assistant_messages set content = ?2, role = ?3, tokens = ?4, bytes = ?5,"
                 " path_tokens = path_tokens + (?4 - tokens),"
                 " path_bytes = path_bytes + (?5 - bytes), revision = revision + 1, extra = ?6"
-                " where key = ?1",
-                row.key, encoded.content, message["role"], encoded.tokens, encoded.bytes,
-                encoded.extra | extra,
+                " where session = ?1 and id = ?7",
+                row.number, encoded.content, message["role"], encoded.tokens, encoded.bytes,
+                encoded.extra | extra, row.id,
             )  # fmt: skip
             if encoded.long_text is not None:
                 self._payloads.put_pieces(row.key, encoded.long_text)
@@ -296,16 +357,19 @@ class MessageStore:
         true = self._tree.totals(place, row)
         self._sql.execute(
             "update assistant_messages set path_length = ?, path_tokens = ?, path_bytes = ?,"
-            " as_of = ? where key = ?",
-            true.length, true.tokens, true.bytes, place.edits, row.key,
+            " as_of = ? where session = ? and id = ?",
+            true.length, true.tokens, true.bytes, place.edits, place.number, row.id,
         )  # fmt: skip
 
     # -- removing ---------------------------------------------------------------------------
 
     def delete(self, session_id: str, row: MessageRow) -> None:
         """Remove a message; its children thereby follow its parent."""
+        self.changed(session_id)
         place = self._tree.place_of_key(row.key)
-        self._sql.execute("delete from assistant_messages where key = ?", row.key)
+        self._sql.execute(
+            "delete from assistant_messages where session = ? and id = ?", place.number, row.id
+        )
         if row.extra:
             self._payloads.drop(row.key)
         self._index.remove(session_id, [row.seq])
@@ -323,14 +387,16 @@ class MessageStore:
 
     def clear(self, session_id: str, place: Place) -> None:
         """Remove all messages and overlays of a session; it keeps its number and counters."""
+        self.changed(session_id)
         first, last = place.base, place.base + SESSION_SPAN - 1
         newest = self._tree.newest(place)
         self._payloads.drop_range(first, last)
-        self._sql.execute("delete from assistant_messages where key between ? and ?", first, last)
-        self._sql.execute(
-            "delete from assistant_compactions where key between ? and ?", first, last
-        )
-        for table in ("assistant_runs", "assistant_shifts"):
+        for table in (
+            "assistant_messages",
+            "assistant_compactions",
+            "assistant_runs",
+            "assistant_shifts",
+        ):
             self._sql.execute(f"delete from {table} where session = ?", place.number)
         self._sql.execute(
             "update assistant_session_numbers set next_seq = max(next_seq, ?) where number = ?",
@@ -338,10 +404,12 @@ class MessageStore:
             place.number,
         )
         self._index.clear(session_id)
+        self._index.register(session_id, place.number)
 
     def delete_session(self, session_id: str, place: Place) -> None:
         """Remove everything of a session, its number included."""
         self.clear(session_id, place)
+        self._index.clear(session_id)
         self._sql.execute("delete from assistant_session_numbers where number = ?", place.number)
 
     # -- copying ----------------------------------------------------------------------------
@@ -359,20 +427,21 @@ class MessageStore:
             source.bytes, 0, source.extra, place.edits, above.length + 1,
             above.tokens + source.tokens, above.bytes + source.bytes,
         )  # fmt: skip
+        self.changed(target_id)
         self._sql.execute(
             f"insert into assistant_messages ({_COLUMNS})"
-            " select cast(? as integer), cast(? as integer), cast(? as integer), id, role,"
+            " select cast(? as integer), id, cast(? as integer), cast(? as integer), role,"
             " created_at, tokens, bytes, extra, cast(? as integer), cast(? as integer),"
             " cast(? as integer), cast(? as integer), content"
-            " from assistant_messages where key = ?",
-            copied.key, place.number, run, copied.as_of, copied.length, copied.path_tokens,
-            copied.path_bytes, source.key,
+            " from assistant_messages where session = ? and id = ?",
+            place.number, seq, run, copied.as_of, copied.length, copied.path_tokens,
+            copied.path_bytes, source.number, source.id,
         )  # fmt: skip
         if run == seq:
             self._open_run(place.number, run, None)
         if source.extra:
             self._payloads.copy(source.key, copied.key)
-        self._index.add(target_id, seq, message, source.created_at)
+        self._index.add(target_id, seq, message, source.created_at, place.number)
         return copied
 
 

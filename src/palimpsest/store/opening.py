@@ -24,9 +24,9 @@ class Stores:
             TypeScript package that could not be moved completely.
         """
         sql = host.sql
-        migrate(sql, "messages", (set_legacy_tables_aside, TABLES, move_legacy_rows))
         self.sql = sql
         self.index = SearchIndex(sql)
+        migrate(sql, "messages", (set_legacy_tables_aside, TABLES, move_legacy_rows))
         self.tree = MessageTree(sql)
         self.payloads = PayloadStore(sql)
         self.messages = MessageStore(sql, self.tree, self.payloads, self.index)

@@ -29,13 +29,10 @@ from palimpsest.store.rows import (
 )
 from palimpsest.store.tree import MessageTree
 
-_SELECT = f"""
-select c.key, c.from_seq, c.from_run, c.to_seq, c.to_run, c.id, c.summary, f.id, t.id,
-  c.created_at, c.tokens, c.stale
-from assistant_compactions c
-join assistant_messages f on f.key = c.session * {SESSION_SPAN} + c.from_seq
-join assistant_messages t on t.key = c.session * {SESSION_SPAN} + c.to_seq
-where c.key between ? and ?
+_SELECT = """
+select key, from_seq, from_run, to_seq, to_run, id, summary, from_id, to_id, created_at, tokens,
+  stale
+from assistant_compactions c where key between ? and ?
 """
 
 
@@ -108,10 +105,11 @@ class OverlayStore:
             and self.is_on_path(place, end, other.to_run, other.to_seq)
         ]
         self._sql.execute(
-            "insert into assistant_compactions (key, session, id, from_seq, from_run, to_seq,"
-            " to_run, created_at, tokens, summary) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            key, place.number, overlay_id, begin.seq, begin.run, end.seq, end.run, now, tokens,
-            summary,
+            "insert into assistant_compactions (key, session, id, from_seq, from_run, from_id,"
+            " to_seq, to_run, to_id, created_at, tokens, summary)"
+            " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            key, place.number, overlay_id, begin.seq, begin.run, begin.id, end.seq, end.run, end.id,
+            now, tokens, summary,
         )  # fmt: skip
         if inside:
             self._sql.execute(
@@ -220,9 +218,11 @@ class OverlayStore:
     def _move(self, place: Place, overlay: Overlay, end: str, row: MessageRow | None) -> None:
         assert row is not None, "an overlay with two ends has a message between or at them"
         self._sql.execute(
-            f"update assistant_compactions set {end}_seq = ?, {end}_run = ? where key = ?",
+            f"update assistant_compactions set {end}_seq = ?, {end}_run = ?, {end}_id = ?"
+            " where key = ?",
             row.seq,
             row.run,
+            row.id,
             overlay.key,
         )
         self._note_change(place)

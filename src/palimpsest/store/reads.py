@@ -58,7 +58,8 @@ class MessageReader:
     def one(self, place: Place, message_id: str) -> Message | None:
         """A message by its id; None where there is none."""
         rows = self._sql.execute(
-            "select key, role, extra, content from assistant_messages where session = ? and id = ?",
+            f"select session * {SESSION_SPAN} + seq, role, extra, content from assistant_messages"
+            " where session = ? and id = ?",
             place.number,
             message_id,
         )
@@ -111,7 +112,8 @@ class MessageReader:
             try:
                 found = self._sql.execute(
                     "select count(*), max(extra), sum(bytes), group_concat(content)"
-                    " from assistant_messages not indexed where key between ? and ?",
+                    " from assistant_ordered_messages"
+                    " where key between cast(? as integer) and cast(? as integer)",
                     place.base + first,
                     place.base + last,
                 )[0]
@@ -135,21 +137,22 @@ class MessageReader:
     def _skip_gap(self, place: Place, low: int, high: int, newest_first: bool, edge: int) -> int:
         """The edge of a stretch without messages, so that a long gap costs one look-up."""
         found = self._sql.execute(
-            f"select {'max' if newest_first else 'min'}(key) from assistant_messages"
-            " where key between ? and ?",
+            "select rowid from assistant_fts"
+            " where rowid between cast(? as integer) and cast(? as integer)"
+            f" order by rowid {'desc' if newest_first else 'asc'} limit 1",
             place.base + low,
             place.base + high,
-        )[0][0]
-        if found is None:
+        )
+        if not found:
             return low if newest_first else high
-        seq = int(found) % SESSION_SPAN
+        seq = int(found[0][0] or 0) % SESSION_SPAN
         return min(edge, seq + 1) if newest_first else max(edge, seq - 1)
 
     def _singly(self, first: int, last: int) -> list[Message]:
         """Messages of a key range whose rows need more than parsing, in order."""
         rows = self._sql.execute(
-            "select key, id, role, extra, content from assistant_messages not indexed"
-            " where key between ? and ? order by key",
+            "select key, id, role, extra, content from assistant_ordered_messages"
+            " where key between cast(? as integer) and cast(? as integer) order by key",
             first,
             last,
         )
@@ -173,8 +176,8 @@ class MessageReader:
         found: dict[str, Message] = {}
         for start in range(0, len(ids), 500):
             rows = self._sql.execute(
-                "select m.key from json_each(?2) wanted join assistant_messages m"
-                " on m.session = ?1 and m.id = wanted.value",
+                f"select m.session * {SESSION_SPAN} + m.seq from json_each(?2) wanted"
+                " cross join assistant_messages m on m.session = ?1 and m.id = wanted.value",
                 place.number,
                 json.dumps(list(ids[start : start + 500])),
             )
@@ -191,7 +194,8 @@ class MessageReader:
                 high = min(interval.high, low + MAX_ROWS - 1)
                 text = self._sql.execute(
                     "select json_group_array(json_array(id, role, bytes, tokens, created_at))"
-                    " from assistant_messages not indexed where key between ? and ?",
+                    " from assistant_ordered_messages"
+                    " where key between cast(? as integer) and cast(? as integer)",
                     place.base + low,
                     place.base + high,
                 )[0][0]
@@ -204,7 +208,8 @@ class MessageReader:
         while high >= interval.low:
             text = self._sql.execute(
                 "select group_concat(key || ' ' || bytes) from (select key, bytes from"
-                " assistant_messages not indexed where key between ? and ?"
+                " assistant_ordered_messages"
+                " where key between cast(? as integer) and cast(? as integer)"
                 " order by key desc limit cast(? as integer))",
                 place.base + interval.low,
                 place.base + high,

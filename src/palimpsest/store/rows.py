@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from palimpsest.hosts.interface import SqlValue
 from palimpsest.messages import COMPACTION_PREFIX, Message
-from palimpsest.store.message_tables import SESSION_SPAN
+from palimpsest.store.search_index import SESSION_SPAN
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +56,19 @@ class MessageRow:
     path_bytes: int
 
     @property
+    def number(self) -> int:
+        """The session's number."""
+        return self.key // SESSION_SPAN
+
+    @property
     def seq(self) -> int:
         """The sequence number within the session."""
         return self.key % SESSION_SPAN
 
 
 ROW_COLUMNS = (
-    "key, run, id, role, created_at, tokens, bytes, revision, extra, as_of,"
-    " path_length, path_tokens, path_bytes"
+    f"session * {SESSION_SPAN} + seq, run, id, role, created_at, tokens, bytes, revision, extra,"
+    " as_of, path_length, path_tokens, path_bytes"
 )
 """The columns of :class:`MessageRow`, in its order."""
 

@@ -1,26 +1,28 @@
 """The full-text index of messages: all its SQL.
 
-``assistant_search`` holds one row per message (further rows for very long ones): its words, role,
-speaker and times. ``assistant_fts`` indexes those words; it stores no text of its own, and triggers
-keep it equal to ``assistant_search`` whatever is written there. ``assistant_fts_grams`` indexes
+``assistant_fts`` holds one row per message (further rows for very long ones): its words, role,
+speaker and times. What a search reads of a message stands in the index itself, so that a message
+costs one row here, and ``assistant_search`` is only a view of it. ``assistant_fts_grams`` indexes
 scripts without spaces in single characters and is written only where such text exists.
 
 A row's key is the session's number times 2^32 plus the message's row number. A session is thus
-one range of keys, which FTS5 reads directly, and a message's neighbours are the next keys.
+one range of keys, which FTS5 reads directly, and a message's neighbours are the next keys. The
+message store reads its messages in this order too (:mod:`palimpsest.store.message_tables`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
-from palimpsest.errors import LimitError
+from palimpsest.errors import LimitError, SqlError
 from palimpsest.hosts.interface import Sql, SqlValue
 from palimpsest.messages import Message, is_compaction_message
 from palimpsest.store.schema import migrate
-from palimpsest.store.search_text import IndexedText, indexed_message
+from palimpsest.store.search_text import IndexedMessage, IndexedText, indexed_message
 
 SESSION_SPAN = 2**32
 """The keys of one session."""
@@ -42,44 +44,21 @@ create table assistant_search_sessions (
   number integer primary key,
   session_id text not null unique
 );
-create table assistant_search (
-  doc integer primary key,
-  row integer not null,
-  message_id text not null,
-  role text not null,
-  speaker text not null,
-  created_at integer not null,
-  said_at integer not null,
-  sitting integer not null,
-  words integer not null,
-  traits integer not null,
-  text text not null,
-  tools text not null,
-  about text not null
-);
-create index assistant_search_sittings on assistant_search (doc) where sitting = doc;
 create virtual table assistant_fts using fts5 (
-  text, tools, about,
-  content = 'assistant_search', content_rowid = 'doc', tokenize = 'porter unicode61'
+  message_id unindexed, role unindexed, speaker unindexed, created_at unindexed,
+  said_at unindexed, sitting unindexed, words unindexed, traits unindexed, row unindexed,
+  text, tools, about, tokenize = 'porter unicode61'
 );
+create view assistant_search as select
+  rowid as doc, cast(row as integer) as row, message_id, role, speaker,
+  cast(created_at as integer) as created_at, cast(said_at as integer) as said_at,
+  cast(sitting as integer) as sitting, cast(words as integer) as words,
+  cast(traits as integer) as traits, text, tools, about
+from assistant_fts;
+create table assistant_search_sittings (doc integer primary key);
 create virtual table assistant_fts_grams using fts5 (
   grams, tokenize = "unicode61 remove_diacritics 0 categories 'L* M* N* S* Co'"
 );
-create trigger assistant_search_added after insert on assistant_search begin
-  insert into assistant_fts (rowid, text, tools, about)
-  values (new.doc, new.text, new.tools, new.about);
-end;
-create trigger assistant_search_removed after delete on assistant_search begin
-  insert into assistant_fts (assistant_fts, rowid, text, tools, about)
-  values ('delete', old.doc, old.text, old.tools, old.about);
-end;
-create trigger assistant_search_changed after update on assistant_search
-when old.text <> new.text or old.tools <> new.tools or old.about <> new.about begin
-  insert into assistant_fts (assistant_fts, rowid, text, tools, about)
-  values ('delete', old.doc, old.text, old.tools, old.about);
-  insert into assistant_fts (rowid, text, tools, about)
-  values (new.doc, new.text, new.tools, new.about);
-end;
 """
 
 _MIGRATIONS = (_drop_foreign_index, _TABLES)
@@ -90,28 +69,17 @@ SITTING_PAUSE = 3_600_000
 SITTING_ROWS = 32
 """The most row numbers that one sitting spans, pause or not."""
 
-# A message belongs to the sitting of the one before it, unless a pause or the span parts them.
-_ADD = f"""
-insert into assistant_search
-  (doc, row, message_id, role, speaker, created_at, said_at, words, traits, text, tools, about,
-   sitting)
-select
-  number * {SESSION_SPAN} + cast(?1 as integer), ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12,
-  ifnull(
-    (
-      select before.sitting from assistant_search before
-      where before.doc = number * {SESSION_SPAN} + cast(?1 as integer) - 1
-        and abs(before.said_at - ?7) <= {SITTING_PAUSE}
-        and before.sitting > number * {SESSION_SPAN} + cast(?1 as integer) - {SITTING_ROWS}
-    ),
-    number * {SESSION_SPAN} + cast(?1 as integer)
-  )
-from assistant_search_sessions where session_id = ?13
-on conflict (doc) do update set
-  message_id = excluded.message_id, role = excluded.role, speaker = excluded.speaker,
-  created_at = excluded.created_at, said_at = excluded.said_at, words = excluded.words,
-  traits = excluded.traits, text = excluded.text, tools = excluded.tools, about = excluded.about
-returning doc
+_ADD = """
+insert into assistant_fts
+  (rowid, message_id, role, speaker, created_at, said_at, words, traits, text, tools, about,
+   row, sitting)
+values (cast(? as integer), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+
+_CHANGE = """
+update assistant_fts set message_id = ?2, role = ?3, speaker = ?4, created_at = ?5, said_at = ?6,
+  words = ?7, traits = ?8, text = ?9, tools = ?10, about = ?11
+where rowid = cast(?1 as integer)
 """
 
 
@@ -131,18 +99,20 @@ _EXTENT = f"""
 with {_SPAN},
 size (messages) as (
   select ifnull(sum(
-    (select max(doc) from assistant_search
-     where doc between number * {SESSION_SPAN} and number * {SESSION_SPAN} + {FIRST_PIECE - 1})
-    - (select min(doc) from assistant_search
-       where doc between number * {SESSION_SPAN} and number * {SESSION_SPAN} + {FIRST_PIECE - 1})
+    (select rowid from assistant_fts
+     where rowid between number * {SESSION_SPAN} and number * {SESSION_SPAN} + {FIRST_PIECE - 1}
+     order by rowid desc limit 1)
+    - (select rowid from assistant_fts
+       where rowid between number * {SESSION_SPAN} and number * {SESSION_SPAN} + {FIRST_PIECE - 1}
+       order by rowid limit 1)
     + 1
   ), 0)
   from assistant_search_sessions where ?1 is null or session_id = ?1
 )
 select
   (select messages from size),
-  (select json_group_array(doc) from assistant_search
-   where sitting = doc and doc between (select first from span) and (select last from span)),
+  (select json_group_array(doc) from assistant_search_sittings
+   where doc between (select first from span) and (select last from span)),
   exists (select 1 from assistant_fts_grams limit 1)
 """
 
@@ -191,7 +161,7 @@ with {_SPAN}
 select
   d.doc, d.row, d.message_id, n.session_id, d.role, d.created_at, d.text, d.tools, d.about, -f.rank
 from assistant_fts f
-join assistant_search d on d.doc = f.rowid
+cross join assistant_search d on d.doc = f.rowid
 join assistant_search_sessions n on n.number = d.doc / {SESSION_SPAN}
 where f.assistant_fts match ?2
   and f.rowid between (select first from span) and (select last from span)
@@ -204,16 +174,30 @@ select json_group_array(json_array(
   d.doc, d.role, d.speaker, d.said_at, d.words, d.traits, {_passes(2)}
 ))
 from json_each(?1) wanted
-join assistant_search d on d.doc = wanted.value
+cross join assistant_search d on d.doc = wanted.value
 """
 
 _CONTENT = f"""
 select d.doc, d.row, d.message_id, n.session_id, d.role, d.created_at, d.text, d.tools, d.about
 from json_each(?1) wanted
-join assistant_search d on d.doc = wanted.value
+cross join assistant_search d on d.doc = wanted.value
 join assistant_search_sessions n on n.number = d.doc / {SESSION_SPAN}
 order by wanted.key
 """
+
+
+_SESSIONS_KNOWN = 256
+"""Of how many sessions the last message is remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Last:
+    """The last message of a session; true as long as nothing was rolled back since."""
+
+    row: int
+    said_at: int
+    sitting: int
+    rollbacks: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,38 +272,76 @@ class SearchIndex:
         self.sql = sql
         self._reasoning = reasoning
         migrate(sql, "search", _MIGRATIONS)
+        # The last message of sessions written lately, to tell the sitting of the next one.
+        self._lately: dict[int, _Last] = {}
 
-    def add(self, session_id: str, row: int, message: Message, created_at: int) -> None:
+    def register(self, session_id: str, number: int) -> None:
+        """Use this number for a session's keys.
+
+        :raises LimitError: the number is too large for a key.
+        """
+        if number > MAX_SESSION_NUMBER:
+            raise LimitError(f"one object indexes at most {MAX_SESSION_NUMBER} sessions")
+        self.sql.execute(
+            "insert into assistant_search_sessions (number, session_id) values (?, ?)",
+            number,
+            session_id,
+        )
+
+    def add(
+        self,
+        session_id: str,
+        row: int,
+        message: Message,
+        created_at: int,
+        number: int | None = None,
+    ) -> None:
         """Index a new message.
 
         :param row: the message's row number, unique in its session and ascending in its order.
         :param created_at: when it was stored, in ms since 1970.
+        :param number: the session's number where the caller knows it.
         :raises LimitError: the row number or the number of sessions is too large for a key.
         """
-        if is_compaction_message(message):
-            return
         if not 0 < row < FIRST_PIECE:
             raise LimitError(f"a search row number lies between 1 and 2^31 - 1, got {row}")
-        read = indexed_message(message, reasoning=self._reasoning)
-        fields = (
-            str(message["id"]), str(message["role"]), read.speaker, created_at,
-            created_at if read.said_at is None else read.said_at, read.words, read.traits,
-        )  # fmt: skip
-        doc = self._put(session_id, row, row, fields, read.pieces[0])
+        if number is None:
+            number = self._number(session_id) or self._number_session(session_id)
+        read = self._read(message)
+        fields = _fields(message, created_at, read)
+        doc = number * SESSION_SPAN + row
+        sitting = self._sitting(number, row, fields[4])
+        self._put(doc, row, sitting, fields, read.pieces[0])
         if len(read.pieces) > 1:
-            self._put_further_pieces(session_id, row, doc, fields, read.pieces[1:])
+            self._put_further_pieces(doc, row, fields, read.pieces[1:])
+
+    def _read(self, message: Message) -> IndexedMessage:
+        if is_compaction_message(message):  # summaries are not searched, but keep their place
+            message = {**message, "parts": []}
+        return indexed_message(message, reasoning=self._reasoning)
 
     def update(self, session_id: str, row: int, message: Message, created_at: int) -> None:
         """Index a message anew after it was replaced; adds it if it was not indexed."""
-        if is_compaction_message(message):
+        number = self._number(session_id)
+        if number is None or not self._has(number * SESSION_SPAN + row):
+            self.add(session_id, row, message, created_at, number)
             return
-        if number := self._number(session_id):
-            doc = number * SESSION_SPAN + row
-            self._remove_further_pieces(number, [row])
-            self.sql.execute(
-                "delete from assistant_fts_grams where rowid = cast(? as integer)", doc
-            )
-        self.add(session_id, row, message, created_at)
+        doc = number * SESSION_SPAN + row
+        self._remove_further_pieces(number, [row])
+        self._remove_grams([doc])
+        read = self._read(message)
+        fields = _fields(message, created_at, read)
+        piece = read.pieces[0]
+        self.sql.execute(_CHANGE, doc, *fields, piece.text, piece.tools, piece.about)
+        if piece.grams:
+            self._put_grams(doc, piece.grams)
+        if len(read.pieces) > 1:
+            self._put_further_pieces(doc, row, fields, read.pieces[1:])
+
+    def _has(self, doc: int) -> bool:
+        return bool(
+            self.sql.execute("select 1 from assistant_fts where rowid = cast(? as integer)", doc)
+        )
 
     def remove(self, session_id: str, rows: Iterable[int]) -> None:
         """Take messages out of the index; unknown ones are ignored."""
@@ -327,22 +349,49 @@ class SearchIndex:
         listed = list(rows)
         if number is None or not listed:
             return
+        self._lately.clear()
         self._remove_further_pieces(number, listed)
-        docs = json.dumps([number * SESSION_SPAN + row for row in listed])
-        self.sql.execute(
-            "delete from assistant_fts_grams where rowid in (select value from json_each(?))", docs
-        )
-        self.sql.execute(
-            "delete from assistant_search where doc in (select value from json_each(?))", docs
-        )
+        docs = [number * SESSION_SPAN + row for row in listed]
+        self._remove_grams(docs)
+        for doc in docs:
+            self.sql.execute("delete from assistant_fts where rowid = cast(? as integer)", doc)
+            self.sql.execute("delete from assistant_search_sittings where doc = ?", doc)
+
+    def forget(self, session_id: str, row: int, marker: Message, created_at: int) -> None:
+        """Take a message's words out for good, also from parts of the index not yet merged."""
+        with self._secure_delete():
+            self.update(session_id, row, {**marker, "parts": []}, created_at)
+
+    @contextmanager
+    def _secure_delete(self) -> Generator[None]:
+        """Let FTS5 erase what it deletes; older SQLite merges the whole index instead."""
+        tables = ("assistant_fts", "assistant_fts_grams")
+        try:
+            for table in tables:
+                self.sql.execute(f"insert into {table} ({table}, rank) values ('secure-delete', 1)")
+        except SqlError:
+            yield
+            for table in tables:
+                self.sql.execute(f"insert into {table} ({table}) values ('optimize')")
+            return
+        try:
+            yield
+        finally:
+            for table in tables:
+                self.sql.execute(f"insert into {table} ({table}, rank) values ('secure-delete', 0)")
 
     def clear(self, session_id: str) -> None:
-        """Take all messages of a session out of the index."""
+        """Take all messages of a session out of the index, and its number."""
         number = self._number(session_id)
         if number is None:
             return
+        self._lately.clear()
         first, last = number * SESSION_SPAN, (number + 1) * SESSION_SPAN - 1
-        for table, key in (("assistant_fts_grams", "rowid"), ("assistant_search", "doc")):
+        for table, key in (
+            ("assistant_fts_grams", "rowid"),
+            ("assistant_fts", "rowid"),
+            ("assistant_search_sittings", "doc"),
+        ):
             self.sql.execute(
                 f"delete from {table}"
                 f" where {key} between cast(? as integer) and cast(? as integer)",
@@ -407,7 +456,7 @@ class SearchIndex:
             return postings
         rows = self.sql.execute(
             "select d.doc, d.row from json_each(?) wanted"
-            " join assistant_search d on d.doc = wanted.value",
+            " cross join assistant_search d on d.doc = wanted.value",
             json.dumps(sorted(further)),
         )
         first = {
@@ -418,60 +467,90 @@ class SearchIndex:
 
     # -- parts of writing ---------------------------------------------------------------------
 
+    def _sitting(self, number: int, row: int, said_at: int) -> int:
+        """The sitting of a new message: that of the one before, unless a pause or the span parts.
+
+        Notes it for the next message.
+        """
+        last = self._lately.get(number)
+        if last is None or last.rollbacks != self.sql.rollbacks or last.row >= row:
+            last = self._last_before(number, row)
+        doc = number * SESSION_SPAN + row
+        sitting = doc
+        if (
+            last is not None
+            and abs(last.said_at - said_at) <= SITTING_PAUSE
+            and last.sitting > doc - SITTING_ROWS
+        ):
+            sitting = last.sitting
+        if len(self._lately) >= _SESSIONS_KNOWN:
+            self._lately.clear()
+        self._lately[number] = _Last(row, said_at, sitting, self.sql.rollbacks)
+        return sitting
+
+    def _last_before(self, number: int, row: int) -> _Last | None:
+        rows = self.sql.execute(
+            "select row, said_at, sitting from assistant_fts"
+            " where rowid between cast(? as integer) and cast(? as integer)"
+            " order by rowid desc limit 1",
+            number * SESSION_SPAN,
+            number * SESSION_SPAN + row - 1,
+        )
+        if not rows:
+            return None
+        last, said_at, sitting = cast("list[int]", rows[0])
+        return _Last(last, said_at, sitting, self.sql.rollbacks)
+
     def _put(
-        self, session_id: str, key: int, row: int, fields: tuple[Any, ...], piece: IndexedText
-    ) -> int:
-        bindings = (key, row, *fields, piece.text, piece.tools, piece.about, session_id)
-        added = self.sql.execute(_ADD, *bindings)
-        if not added:
-            self._number_session(session_id)
-            added = self.sql.execute(_ADD, *bindings)
-        doc = int(added[0][0] or 0)
+        self, doc: int, row: int, sitting: int, fields: tuple[Any, ...], piece: IndexedText
+    ) -> None:
+        self.sql.execute(_ADD, doc, *fields, piece.text, piece.tools, piece.about, row, sitting)
+        if sitting == doc:
+            self.sql.execute("insert into assistant_search_sittings (doc) values (?)", doc)
         if piece.grams:
-            self.sql.execute(
-                "insert into assistant_fts_grams (rowid, grams) values (cast(? as integer), ?)",
-                doc,
-                piece.grams,
-            )
-        return doc
+            self._put_grams(doc, piece.grams)
+
+    def _put_grams(self, doc: int, grams: str) -> None:
+        self.sql.execute(
+            "insert into assistant_fts_grams (rowid, grams) values (cast(? as integer), ?)",
+            doc,
+            grams,
+        )
 
     def _put_further_pieces(
-        self,
-        session_id: str,
-        row: int,
-        doc: int,
-        fields: tuple[Any, ...],
-        pieces: list[IndexedText],
+        self, doc: int, row: int, fields: tuple[Any, ...], pieces: list[IndexedText]
     ) -> None:
         base = doc - row
-        last = self.sql.execute(
-            "select max(doc) from assistant_search where doc between cast(? as integer)"
-            " and cast(? as integer)",
+        rows = self.sql.execute(
+            "select rowid from assistant_fts where rowid between cast(? as integer)"
+            " and cast(? as integer) order by rowid desc limit 1",
             base + FIRST_PIECE,
             base + SESSION_SPAN - 1,
-        )[0][0]
-        key = FIRST_PIECE if last is None else int(last) - base + 1
+        )
+        key = FIRST_PIECE if not rows else int(rows[0][0] or 0) - base + 1
         for offset, piece in enumerate(pieces):
-            self._put(session_id, key + offset, row, fields, piece)
+            self._put(base + key + offset, row, 0, fields, piece)
 
     def _remove_further_pieces(self, number: int, rows: list[int]) -> None:
         first, last = number * SESSION_SPAN + FIRST_PIECE, (number + 1) * SESSION_SPAN - 1
         found = self.sql.execute(
-            "select json_group_array(doc) from assistant_search where doc between"
+            "select json_group_array(rowid) from assistant_fts where rowid between"
             " cast(?1 as integer) and cast(?2 as integer)"
             " and row in (select value from json_each(?3))",
             first,
             last,
             json.dumps(rows),
         )[0][0]
-        if found == "[]":
-            return
-        self.sql.execute(
-            "delete from assistant_fts_grams where rowid in (select value from json_each(?))", found
-        )
-        self.sql.execute(
-            "delete from assistant_search where doc in (select value from json_each(?))", found
-        )
+        docs: list[int] = json.loads(str(found))
+        self._remove_grams(docs)
+        for doc in docs:
+            self.sql.execute("delete from assistant_fts where rowid = cast(? as integer)", doc)
+
+    def _remove_grams(self, docs: list[int]) -> None:
+        for doc in docs:
+            self.sql.execute(
+                "delete from assistant_fts_grams where rowid = cast(? as integer)", doc
+            )
 
     def _number(self, session_id: str) -> int | None:
         rows = self.sql.execute(
@@ -479,10 +558,20 @@ class SearchIndex:
         )
         return int(rows[0][0] or 0) if rows else None
 
-    def _number_session(self, session_id: str) -> None:
+    def _number_session(self, session_id: str) -> int:
         rows = self.sql.execute(
             "insert into assistant_search_sessions (session_id) values (?) returning number",
             session_id,
         )
-        if int(rows[0][0] or 0) > MAX_SESSION_NUMBER:
+        number = int(rows[0][0] or 0)
+        if number > MAX_SESSION_NUMBER:
             raise LimitError(f"one object indexes at most {MAX_SESSION_NUMBER} sessions")
+        return number
+
+
+def _fields(message: Message, created_at: int, read: IndexedMessage) -> tuple[Any, ...]:
+    """Message id, role, speaker, both times, words and traits, as the statements take them."""
+    return (
+        str(message["id"]), str(message["role"]), read.speaker, created_at,
+        created_at if read.said_at is None else read.said_at, read.words, read.traits,
+    )  # fmt: skip

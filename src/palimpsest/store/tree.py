@@ -8,7 +8,7 @@ from typing import cast
 
 from palimpsest.errors import CorruptHistoryError
 from palimpsest.hosts.interface import Sql
-from palimpsest.store.message_tables import SESSION_SPAN
+from palimpsest.store.message_tables import MAX_SEQ, SESSION_SPAN
 from palimpsest.store.rows import (
     ROW_COLUMNS,
     Interval,
@@ -27,20 +27,6 @@ with recursive path (run, high) as (
   where r.parent_run is not null and path.run > ?4
 )
 select group_concat(run || ' ' || high) from path
-"""
-
-_NEWEST_STATE = f"""
-select m.run, m.path_tokens, n.edits, ifnull((
-  select c.id from assistant_compactions c
-  where c.key between n.number * {SESSION_SPAN} and n.number * {SESSION_SPAN} + {SESSION_SPAN - 1}
-  order by c.key desc limit 1
-), '')
-from assistant_session_numbers n join assistant_messages m on m.key = (
-  select key from assistant_messages
-  where key between n.number * {SESSION_SPAN} and n.number * {SESSION_SPAN} + {SESSION_SPAN - 1}
-  order by key desc limit 1
-)
-where n.session_id = ?
 """
 
 _SUBTREE = """
@@ -91,28 +77,31 @@ class MessageTree:
     def row_at(self, place: Place, seq: int) -> MessageRow | None:
         """A message by its sequence number."""
         rows = self._sql.execute(
-            f"select {ROW_COLUMNS} from assistant_messages where key = ?", place.base + seq
+            f"select {ROW_COLUMNS} from assistant_ordered_messages where key = cast(? as integer)",
+            place.base + seq,
         )
         return message_row(rows[0]) if rows else None
 
     def newest(self, place: Place) -> MessageRow | None:
         """The newest message, which is the leaf of the active branch."""
-        return self.last_in(place, 0, SESSION_SPAN - 1)
+        return self.last_in(place, 0, MAX_SEQ)
 
     def last_in(self, place: Place, low: int, high: int) -> MessageRow | None:
         """The newest message with ``low <= seq <= high``."""
         rows = self._sql.execute(
-            f"select {ROW_COLUMNS} from assistant_messages where key between ? and ?"
+            f"select {ROW_COLUMNS} from assistant_ordered_messages"
+            " where key between cast(? as integer) and cast(? as integer)"
             " order by key desc limit 1",
             place.base + low,
             place.base + high,
         )
         return message_row(rows[0]) if rows else None
 
-    def first_in(self, place: Place, low: int, high: int = SESSION_SPAN - 1) -> MessageRow | None:
+    def first_in(self, place: Place, low: int, high: int = MAX_SEQ) -> MessageRow | None:
         """The oldest message with ``low <= seq <= high``."""
         rows = self._sql.execute(
-            f"select {ROW_COLUMNS} from assistant_messages where key between ? and ?"
+            f"select {ROW_COLUMNS} from assistant_ordered_messages"
+            " where key between cast(? as integer) and cast(? as integer)"
             " order by key limit 1",
             place.base + low,
             place.base + high,
@@ -122,8 +111,8 @@ class MessageTree:
     def rows_between(self, place: Place, low: int, high: int) -> list[MessageRow]:
         """The messages of all branches with ``low <= seq <= high``, in the order of addition."""
         rows = self._sql.execute(
-            f"select {ROW_COLUMNS} from assistant_messages not indexed"
-            " where key between ? and ? order by key",
+            f"select {ROW_COLUMNS} from assistant_ordered_messages"
+            " where key between cast(? as integer) and cast(? as integer) order by key",
             place.base + low,
             place.base + high,
         )
@@ -169,7 +158,7 @@ class MessageTree:
         """The messages whose parent is ``row``, oldest first."""
         following = self.following(place, row)
         found = [] if following is None else [following]
-        high = SESSION_SPAN if following is None else following.seq - 1
+        high = MAX_SEQ if following is None else following.seq - 1
         found += self._attached(place, row.run, row.seq, high)
         return sorted(found, key=lambda child: child.key)
 
@@ -204,7 +193,7 @@ class MessageTree:
         while pending:
             start = pending.pop()
             first = self.first_in(place, start)
-            high = SESSION_SPAN
+            high = MAX_SEQ
             if first is not None and first.run == start:
                 heads.append(first)
                 high = first.seq - 1
@@ -265,7 +254,7 @@ class MessageTree:
             place.number,
             run,
         )
-        high = SESSION_SPAN - 1
+        high = MAX_SEQ
         for (start,) in starts:
             first = self.first_in(place, int(start or 0))
             if first is None:
@@ -281,8 +270,8 @@ class MessageTree:
         count = changes = 0
         for step in steps:
             values = self._sql.execute(
-                "select count(*), ifnull(sum(revision), 0) from assistant_messages not indexed"
-                " where key between ? and ?",
+                "select count(*), ifnull(sum(revision), 0) from assistant_ordered_messages"
+                " where key between cast(? as integer) and cast(? as integer)",
                 place.base + step.low,
                 place.base + step.high,
             )[0]
@@ -303,14 +292,6 @@ class MessageTree:
             if text is not None:
                 found += map(int, str(text).split(","))
         return found
-
-    def newest_state(self, session_id: str) -> tuple[int, int, int, str] | None:
-        """Of the newest message its run and the tokens of its path; the edits; the newest overlay.
-
-        Two rows and an overlay's id, whatever the size of the conversation.
-        """
-        rows = self._sql.execute(_NEWEST_STATE, session_id)
-        return cast("tuple[int, int, int, str]", tuple(rows[0])) if rows else None
 
     # -- totals -----------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ class WorkersSql:
         self._sql = storage.sql
         self.rows_read: int = 0
         self.rows_written: int = 0
+        self.rollbacks = 0
         self.counting = False
         """Whether to keep the two counters; reading them costs about as much as a statement."""
 
@@ -57,7 +58,11 @@ class WorkersSql:
                 raise TransactionError("a transaction's body must not return an awaitable")
             results.append(result)
 
-        self._storage.transactionSync(run)
+        try:
+            self._storage.transactionSync(run)
+        except BaseException:
+            self.rollbacks += 1
+            raise
         return results[0]
 
     def database_size(self) -> int:

@@ -1,0 +1,28 @@
+// The `Sessions` capability of npm agents 0.32 on a plain Durable Object.
+import { DurableObject } from "cloudflare:workers";
+import { Lifecycle } from "agents/lifecycle";
+import { Sessions } from "agents/sessions";
+import { answer, countRows, entrypoint } from "./counting.mjs";
+
+export class Bench extends DurableObject {
+  rows = countRows(this.ctx.storage);
+  state_ = { loaded: [] };
+  sessions = new Sessions();
+  lifecycle = Lifecycle.install(this).use(this.sessions);
+  session = this.sessions.session();
+
+  async onRequest(request) {
+    const session = this.session;
+    const append = (message) => session.appendMessage(message);
+    return answer(request, this.state_, {
+      append,
+      fill: append,
+      history: () => session.getHistory(),
+      recent: async (bytes) => (await session.getRecentHistory(bytes)).messages,
+      search: (query) => session.search(query),
+      overlay: (from, to) => session.addCompaction("Summary of the earlier notes.", from, to),
+    }, this.rows);
+  }
+}
+
+export default entrypoint;
