@@ -48,9 +48,8 @@ class Summarizer:
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, BaseException):
             raise answer
-        if callable(answer):
-            answer = await answer(prompt)
-        return answer
+        work: Any = answer
+        return await work(prompt) if callable(work) else work
 
 
 class Listening:
@@ -432,9 +431,10 @@ class Fixed:
 @pytest.mark.parametrize("threshold", [-1, True, 1.5, "100"])
 async def test_a_threshold_that_is_none_is_refused(host: Any, threshold: Any) -> None:
     session = Session.create(host).on_compaction(create_compact_function(Summarizer()))
-    session.compact_after(threshold)
     with pytest.raises(CompactionOptionError):
-        _ = session.compactor
+        session.compact_after(threshold)
+    with pytest.raises(CompactionOptionError):
+        session.on_compaction("summarize, please")
 
 
 async def test_a_threshold_of_0_compacts_what_it_can_and_does_not_loop(host: Any) -> None:
@@ -580,11 +580,16 @@ async def test_a_counter_of_ones_own_drives_trigger_and_cut(host: Any) -> None:
     assert (await shown(session))[-4:] == ["m17", "m18", "m19", "m20"]
 
 
+def whole_prompt(given: TokenCountInput) -> int:
+    """A counter that gives one figure whatever it is asked."""
+    return 20_000
+
+
 async def test_a_counter_that_only_knows_the_whole_prompt(host: Any) -> None:
     summarize = Summarizer()
     compact = create_compact_function(summarize, tail_token_budget=4_000)
     session = Session.create(host).on_compaction(compact)
-    session.compact_after(10_000, token_counter=lambda given: 20_000)
+    session.compact_after(10_000, token_counter=whole_prompt)
     await session.append_messages(talk(60))
     await host.advance(1)
     assert len(summarize.prompts) == 1

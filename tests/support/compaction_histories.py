@@ -130,8 +130,12 @@ class Machine:
         await self.add(text_message(self.new_id(), "user", self.text()), parent)
 
     async def change(self) -> None:
-        """Change the text of a stored message without tool parts."""
-        plain = [one for one in self.stored.values() if not describe_tool_use(one).any]
+        """Change the text of a stored message without tool parts or standing orders."""
+        plain = [
+            one
+            for one in self.stored.values()
+            if one["role"] != "system" and not describe_tool_use(one).any
+        ]
         if plain:
             chosen = self.random.choice(plain)
             changed = {**chosen, "parts": [{"type": "text", "text": self.text()}]}

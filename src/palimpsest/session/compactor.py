@@ -13,13 +13,12 @@ import asyncio
 import dataclasses
 import functools
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from palimpsest.compaction.extractive import ExtractiveSummarizer
 from palimpsest.compaction.head_tail import CompactFunction, CompactResult
 from palimpsest.compaction.policy import CompactionPolicy, TightPolicy
-from palimpsest.errors import CompactionError, CompactionOptionError
+from palimpsest.errors import CompactionError
 from palimpsest.hosts.interface import Host
 from palimpsest.messages import Message
 from palimpsest.session.compaction_jobs import CompactionJobs
@@ -28,6 +27,13 @@ from palimpsest.session.compaction_news import (
     Frame,
     error_text,
     session_frame,
+)
+from palimpsest.session.compaction_outcomes import (
+    CompactionOutcome,
+    CompactionRequest,
+    RoomReport,
+    TokenCountInput,
+    check_options,
 )
 from palimpsest.session.compaction_run import (
     CompactionRun,
@@ -47,6 +53,7 @@ __all__ = [
     "Compactor",
     "RoomReport",
     "TokenCountInput",
+    "check_options",
 ]
 
 FAILURES_BEFORE_FALLBACK = 3
@@ -63,67 +70,6 @@ MAX_CONFLICTS = 3
 
 BUSY_PAUSE_MS = 2_000
 """How long the job waits for a turn to end before it looks again."""
-
-
-@dataclass(frozen=True, slots=True)
-class TokenCountInput:
-    """What the token counter of ``compact_after`` is given."""
-
-    messages: list[Message]
-    system_prompt: str
-    context_blocks: list[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class CompactionOutcome:
-    """How one compaction ended. ``error`` is set where it failed, also if a fallback helped."""
-
-    status: Literal["compacted", "nothing", "failed"]
-    tokens_before: int
-    tokens_after: int
-    overlay: StoredCompaction | None = None
-    error: Exception | None = None
-    reason: str | None = None
-
-    @property
-    def result(self) -> CompactResult | None:
-        """The documented form: the range and its summary, or None."""
-        if self.overlay is None:
-            return None
-        stored = self.overlay
-        return CompactResult(stored.from_message_id, stored.to_message_id, stored.summary)
-
-
-@dataclass(frozen=True, slots=True)
-class _Request:
-    """One compaction as it was asked for."""
-
-    needed: Callable[[], bool]
-    """Asked once it is this request's turn: another may have made it needless."""
-
-    fallback_at: int
-    """Failures in a row from which on the summary is made without a model."""
-
-    leaf_id: str | None = None
-    request_id: str | None = None
-    limit: int | None = None
-    tight: bool = False
-    """Protect no head and keep as little tail as may be."""
-
-    counts_when_cancelled: bool = False
-    """Whether a run that is cancelled counts as failed: the job's own time limit cancels it."""
-
-
-@dataclass(frozen=True, slots=True)
-class RoomReport:
-    """Whether a turn fits."""
-
-    fits: bool
-    tokens: int
-    budget: int | None
-    compacted: bool = False
-    reason: str | None = None
-    """Why it does not fit, in plain words."""
 
 
 class Compactor:
@@ -178,19 +124,7 @@ class Compactor:
         :param counter_input: gives the system prompt and context blocks for ``token_counter``.
         :raises CompactionOptionError: a threshold below 0 or not whole, or no function.
         """
-        if threshold is not None and (
-            isinstance(threshold, bool) or not isinstance(cast("object", threshold), int)
-        ):
-            raise CompactionOptionError(f"compact_after: a whole number is needed: {threshold!r}")
-        if threshold is not None and threshold < 0:
-            raise CompactionOptionError(f"compact_after: the threshold is negative: {threshold}")
-        for name, value in (
-            ("on_compaction", policy),
-            ("token_counter", token_counter),
-            ("on_compaction_error", on_error),
-        ):
-            if value is not None and not callable(value) and not is_policy(value):
-                raise CompactionOptionError(f"{name}: a function is needed, got {value!r:.80}")
+        check_options(policy, threshold, token_counter, on_error)
         if policy is None and threshold is not None:
             policy = CompactFunction(ExtractiveSummarizer())
         self._policy = policy
@@ -264,7 +198,7 @@ class Compactor:
         trigger = self.trigger_tokens
         if trigger is None or not await self._is_still_due(trigger):
             return None
-        request = _Request(
+        request = CompactionRequest(
             needed=lambda: self._counter is not None or self._is_due(trigger),
             fallback_at=FAILURES_BEFORE_FALLBACK,
             counts_when_cancelled=True,
@@ -325,7 +259,7 @@ class Compactor:
         """
         if self._policy is None:
             raise CompactionError("No compaction function registered. Call on_compaction() first.")
-        request = _Request(
+        request = CompactionRequest(
             needed=lambda: True,
             fallback_at=FAILURES_BEFORE_FALLBACK,
             leaf_id=leaf_id,
@@ -362,7 +296,7 @@ class Compactor:
             return RoomReport(False, tokens, budget, False, reason)
         compacted = False
         for tight in (False, True):
-            request = _Request(
+            request = CompactionRequest(
                 needed=functools.partial(self._exceeds, room, force and not tight),
                 fallback_at=0,
                 limit=room,
@@ -385,7 +319,7 @@ class Compactor:
         reason = f"what must stay has {tokens + reserve} tokens, the budget is {budget}"
         return RoomReport(False, tokens, budget, compacted, reason)
 
-    async def _compact(self, request: _Request) -> CompactionOutcome:
+    async def _compact(self, request: CompactionRequest) -> CompactionOutcome:
         async with self._jobs.lock(self._session_id):
             done = self._request_done(request.request_id)
             if done is not None:
@@ -427,7 +361,7 @@ class Compactor:
             reason="this request was carried out before",
         )
 
-    async def _attempt(self, request: _Request, before: int) -> CompactionOutcome:
+    async def _attempt(self, request: CompactionRequest, before: int) -> CompactionOutcome:
         """Ask the summarizer if it may be asked; after repeated failure do without."""
         error: Exception | None = None
         status = self._state.load(self._session_id)
@@ -453,7 +387,9 @@ class Compactor:
             return CompactionOutcome("failed", before, before, None, failure, str(failure))
         return dataclasses.replace(outcome, error=error)
 
-    async def _ask_model(self, request: _Request, before: int, failures: int) -> CompactionOutcome:
+    async def _ask_model(
+        self, request: CompactionRequest, before: int, failures: int
+    ) -> CompactionOutcome:
         self._state.begin(self._session_id)
         try:
             outcome = await self._run(request, before, fallback=False)
@@ -465,7 +401,9 @@ class Compactor:
             self._state.set_failures(self._session_id, failures)
         return outcome
 
-    async def _run(self, request: _Request, before: int, *, fallback: bool) -> CompactionOutcome:
+    async def _run(
+        self, request: CompactionRequest, before: int, *, fallback: bool
+    ) -> CompactionOutcome:
         """Prepare and commit, starting over while the range changes under it.
 
         :raises CompactionError: it changed each time.

@@ -25,7 +25,7 @@ from palimpsest.session.changes import (
     UnsetType,
 )
 from palimpsest.session.compaction_jobs import CompactionJobs
-from palimpsest.session.compactor import Compactor
+from palimpsest.session.compactor import Compactor, check_options
 from palimpsest.session.context import ContextBlock, ContextBlocks, WhenChanged, rewritten
 from palimpsest.session.history import History, HistoryPage
 from palimpsest.session.overlay_access import OverlayAccess
@@ -125,21 +125,29 @@ class Session:
         return self
 
     def on_compaction(self, policy: Any) -> Session:
-        """Set what compacts: a function or a policy (see :mod:`palimpsest.session.compactor`)."""
+        """Set what compacts: a function or a policy (see :mod:`palimpsest.session.compactor`).
+
+        :raises CompactionOptionError: it is neither.
+        """
+        check_options(policy, None, None, None)
         self._policy = policy
         return self._configure()
 
     def compact_after(self, threshold: int, token_counter: Any = None) -> Session:
         """Compact when the context is estimated above ``threshold`` tokens, after a write.
 
+        :param threshold: 0 compacts whatever can be.
         :param token_counter: counts instead of the heuristic, when a compaction is considered.
+        :raises CompactionOptionError: the threshold is negative or no whole number.
         """
+        check_options(None, threshold, token_counter, None)
         self._threshold = threshold
         self._token_counter = token_counter
         return self._configure()
 
     def on_compaction_error(self, handler: Callable[[Exception], Any]) -> Session:
         """Call ``handler`` with every error of an automatic compaction, a summarizer's included."""
+        check_options(None, None, None, handler)
         self._on_compaction_error = handler
         return self._configure()
 

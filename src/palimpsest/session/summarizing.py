@@ -45,7 +45,7 @@ MIN_SUMMARY_TOKENS = 100
 SUMMARY_SHARE = 0.2
 """What the new messages may take in a summary, as a share of their tokens."""
 
-LIMIT_SHARE = 0.55
+LIMIT_SHARE = 0.6
 """The largest summary as a share of what the rest of the context leaves of its limit."""
 
 SOURCE_SHARE = 0.6
