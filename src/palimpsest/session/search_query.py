@@ -106,13 +106,13 @@ def parse_query(text: str) -> Query | None:
     quoted = [phrase for phrase in _QUOTED.findall(text) if searchable(phrase)]
     rest = _QUOTED.sub(" ", text) if quoted else text
     phrases = [term for phrase in quoted for term in _phrase_terms(phrase)]
-    words = list(_word_terms(rest))
-    terms = [*phrases, *words][:MAX_TERMS]
+    content, stop = _word_terms(rest)
+    terms = [*phrases, *content][:MAX_TERMS] or stop
     if not terms:
         return None
     parts = [part.lower() for part in _PART.findall(text)]
     lowered = text.lower()
-    exact = bool(phrases) and not words
+    exact = bool(phrases) and not content and not stop
     return Query(
         text=text,
         terms=terms,
@@ -162,7 +162,8 @@ def _has_bare_sign(text: str) -> bool:
     return core.isascii() and bool(core) and not (core[0].isalnum() and core[-1].isalnum())
 
 
-def _word_terms(text: str) -> Iterator[QueryTerm]:
+def _word_terms(text: str) -> tuple[list[QueryTerm], list[QueryTerm]]:
+    """The terms of the words that carry a subject, and those of the others."""
     content: list[QueryTerm] = []
     stop: list[QueryTerm] = []
     seen: set[str] = set()
@@ -172,7 +173,7 @@ def _word_terms(text: str) -> Iterator[QueryTerm]:
         seen.add(token.lower())
         for term, is_stop in _token_terms(token):
             (stop if is_stop else content).append(term)
-    yield from content or stop
+    return content, stop
 
 
 def _token_terms(token: str) -> Iterator[tuple[QueryTerm, bool]]:

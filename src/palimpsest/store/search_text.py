@@ -33,6 +33,7 @@ TIME_KEYS = ("createdAt", "created_at", "timestamp", "time", "date")
 """Fields of a message or its metadata that tell when it was said, in order of preference."""
 
 _LEADING_SPEAKER = re.compile(r"\s*([^\W\d_][\w.'’-]{0,39}(?: [^\W\d_][\w.'’-]{0,39}){0,2}): \S")
+_HAS_HUMP = re.compile("[a-z][A-Z]")
 _HUMPS = re.compile(r"\b\w*[a-z][A-Z]\w*")
 _HUMP = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _ENCODED = re.compile(r"[A-Za-z0-9+/=_-]{200,}")
@@ -85,7 +86,8 @@ _NUMBER_WORDS = frozenset(
         "few", "several", "dozen", "once", "twice",
     )
 )  # fmt: skip
-_LATIN_WORD = re.compile(r"[a-z]+|\d+")
+_SPACES = str.maketrans({sign: " " for sign in [*map(chr, range(128)), "’"] if not sign.isalnum()})
+_DIGIT = re.compile(r"\d")
 
 TRAITS_READ = 20_000
 """How many characters of a text are read for its traits."""
@@ -136,26 +138,25 @@ def indexed_message(message: Mapping[str, Any], *, reasoning: bool = False) -> I
     tool_text = storable("\n".join(tools))
     speaker = _speaker(fields, text)
     about = [speaker] if speaker else []
-    for key in DESCRIPTION_KEYS:
+    for key in DESCRIPTION_KEYS if fields else ():
         about.extend(_words(fields.get(key)))
-    about.extend(_identifier_parts(text))
-    about.extend(_identifier_parts(tool_text))
+    for words_of in (text, tool_text):
+        if words_of and _HAS_HUMP.search(words_of):
+            about.extend(_identifier_parts(words_of))
     about_text = storable("\n".join(about))[:ABOUT_CHARACTERS]
-    pieces = [
-        IndexedText(
-            piece, tool_piece, about_piece, segmented(f"{piece}\n{tool_piece}\n{about_piece}")
-        )
-        for piece, tool_piece, about_piece in zip_longest(
-            _split(text), _split(tool_text), [about_text], fillvalue=""
-        )
-    ]
+    fields_of_pieces = zip_longest(_split(text), _split(tool_text), [about_text], fillvalue="")
+    pieces = [IndexedText(*piece, _segmented_fields(piece)) for piece in fields_of_pieces]
     traits, words = _traits(text)
     return IndexedMessage(pieces, speaker.lower(), said_at(message, fields), traits, words)
 
 
+def _segmented_fields(piece: tuple[str, str, str]) -> str:
+    return " . ".join(filter(None, map(segmented, piece)))
+
+
 def _traits(text: str) -> tuple[int, int]:
     head = text[:TRAITS_READ]
-    found = _LATIN_WORD.findall(head.lower())
+    found = head.lower().translate(_SPACES).split()
     words = set(found)
     traits = 0
     if "?" in head or "？" in head:
@@ -166,7 +167,7 @@ def _traits(text: str) -> tuple[int, int]:
         traits |= ABOUT_OTHER
     if not words.isdisjoint(_TIME_WORDS):
         traits |= TELLS_TIME
-    if not words.isdisjoint(_NUMBER_WORDS) or any(word.isdigit() for word in words):
+    if _DIGIT.search(head) or not words.isdisjoint(_NUMBER_WORDS):
         traits |= TELLS_NUMBER
     count = len(found) if head.isascii() else max(len(found), len(head) // 4)
     return traits, count * len(text) // len(head) if head else 0
@@ -245,7 +246,7 @@ def said_at(message: Mapping[str, Any], metadata: Mapping[str, Any]) -> int | No
     """When the message was said by its own account, in ms since 1970; None if it does not tell."""
     for holder in (message, metadata):
         for key in TIME_KEYS:
-            if (moment := parse_moment(holder.get(key))) is not None:
+            if key in holder and (moment := parse_moment(holder[key])) is not None:
                 return moment
     return None
 
