@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from pyodide.ffi import JsException, jsnull, to_js
@@ -70,7 +71,14 @@ class WorkersSql:
         return int(self._sql.databaseSize)
 
 
+_PLAIN_TEXT = 500_000
+"""Up to this many characters a text fits whatever they are, so its bytes need not be counted."""
+
+
 def _bindable(value: SqlValue) -> Any:
+    """The value as it crosses the boundary; the common kinds first, as this is a hot path."""
+    if isinstance(value, str) and len(value) < _PLAIN_TEXT and value.isascii():
+        return value
     checked = check_value(value)
     if isinstance(checked, bytes):
         return to_js(checked)
@@ -80,6 +88,7 @@ def _bindable(value: SqlValue) -> Any:
     return checked
 
 
+@lru_cache(maxsize=512)
 def _may_return_rows(sql: str) -> bool:
     """Whether a cursor must be read to its end: an unfinished one would hold a lock.
 
