@@ -4,8 +4,8 @@ A conversation is not a set of documents. Three things are therefore added to th
 rare words:
 
 - **Neighbours.** A word counts for the messages around it too (:data:`NEARNESS`): an answer seldom
-  repeats the words of its question. Only the nearest occurrence counts, so that talk which goes
-  on repeating one word gains nothing.
+  repeats the words of its question. The nearest occurrence counts most; besides, a message and its
+  neighbours are weighed as one text (:data:`SURROUNDINGS_WEIGHT`).
 - **The sitting.** Messages of a sitting (talk without a long pause) that holds many of the query's
   rare words are preferred (:data:`SITTING_WEIGHT`).
 - **What a turn does.** Turns that report, in answer to a question or at the start of a sitting, are
@@ -31,13 +31,10 @@ from palimpsest.store.search_text import (
     TELLS_TIME,
 )
 
-NEARNESS = {0: 1.0, 1: 0.75, -1: 0.4, 2: 0.4, -2: 0.4}
+NEARNESS = {0: 1.0, 1: 0.7, -1: 0.3, 2: 0.4, -2: 0.3}
 """What an occurrence counts for a message so many turns after it (negative: before it)."""
 
-RARITY_POWER = 0.8
-"""The power of inverse document frequency: below 1, several common words beat one rare word."""
-
-SITTING_WEIGHT = 0.6
+SITTING_WEIGHT = 0.8
 """What the words of the whole sitting count beside those of the message and its neighbours."""
 
 BROAD = 1_200
@@ -59,11 +56,18 @@ FACTORS = {
 }
 """Natural logarithms of the factors of what a turn does, for queries in plain words."""
 
-LENGTH_POWER = 0.05
+LENGTH_POWER = 0.1
 """How much longer turns are preferred, between 4 and 60 words."""
 
-LENGTH_SHARE = 0.2
+LENGTH_SHARE = 0.3
 """How much of a word's worth is spread over the length of its message (0: none, 1: all)."""
+
+SURROUNDINGS_WEIGHT = 0.4
+"""What the message and its neighbours count as one text, beside the nearest occurrences."""
+
+SATURATION = 2.0
+SURROUNDINGS_LENGTH = 0.7
+"""BM25's parameters k1 and b for that text."""
 
 LONG = 300
 """Messages of more words than this are held back a little: they hold any word by chance."""
@@ -130,14 +134,14 @@ class Sittings:
             self._add(term)
 
     def _add(self, term: Term) -> None:
-        best: dict[int, float] = {}
+        found: dict[int, float] = {}
         for position, value in term.hits.items():
             sitting = bisect_right(self._opening, position)
-            if value > best.get(sitting, 0.0):
-                best[sitting] = value
-        rarity = _rarity(len(best), len(self._opening)) * term.weight
-        for sitting, value in best.items():
-            self._scores[sitting] = self._scores.get(sitting, 0.0) + rarity * value
+            found[sitting] = found.get(sitting, 0.0) + value
+        rarity = _rarity(len(found), len(self._opening)) * term.weight
+        for sitting, value in found.items():
+            scored = self._scores.get(sitting, 0.0)
+            self._scores[sitting] = scored + rarity * 2 * value / (value + 1)
 
     def score(self, position: int) -> float:
         """What its sitting adds to the score of a position."""
@@ -149,7 +153,7 @@ class Sittings:
 
 def _rarity(found: float, messages: int) -> float:
     others = max(messages - found, 0.0)
-    return math.log(1 + (others + 0.5) / (found + 0.5)) ** RARITY_POWER
+    return math.log(1 + (others + 0.5) / (found + 0.5))
 
 
 def _add_near(scores: dict[int, float], hits: Mapping[int, float], rarity: float) -> None:
@@ -186,23 +190,48 @@ def weigh_lengths(
     """
     if not known:
         return {}
+    density = _densities(known)
+    crowding = _crowding(positions, known)
+    scores = dict.fromkeys(positions, 0.0)
+    shares = [(offset, share * share) for offset, share in NEARNESS.items()]
+    for term in terms:
+        rarity = _rarity(sum(term.hits.values()), messages) * term.weight
+        hits = {place: value for place, value in term.hits.items() if place in density}
+        squares = {place: (value * density[place]) ** 2 for place, value in hits.items()}
+        for position, crowded in zip(positions, crowding, strict=True):
+            near = around = 0.0
+            for offset, share in shares:
+                place = position - offset
+                if place in hits:
+                    near += squares[place] * share
+                    around += hits[place]
+            if around:
+                surroundings = around * (SATURATION + 1) / (around + crowded)
+                scores[position] += rarity * (near**0.5 + SURROUNDINGS_WEIGHT * surroundings)
+    return scores
+
+
+def _densities(known: Mapping[int, Candidate]) -> dict[int, float]:
+    """What one word counts in each message: less in a message of more than the usual length."""
     lengths = sorted(candidate.words for candidate in known.values())
     middle = max(lengths[len(lengths) // 2], 1)
-    density = {
+    return {
         position: 1 / (1 - LENGTH_SHARE + LENGTH_SHARE * min(candidate.words / middle, 10))
         for position, candidate in known.items()
     }
-    scores = dict.fromkeys(positions, 0.0)
-    shares = list(NEARNESS.items())
-    for term in terms:
-        rarity = _rarity(sum(term.hits.values()), messages) * term.weight
-        hits = {
-            place: value * density[place] for place, value in term.hits.items() if place in density
-        }
-        for position in positions:
-            best = max([hits.get(position - offset, 0.0) * share for offset, share in shares])
-            scores[position] += rarity * best
-    return scores
+
+
+def _crowding(positions: Sequence[int], known: Mapping[int, Candidate]) -> list[float]:
+    """BM25's term for the length of each position's surroundings, beside the mean length."""
+    words = {position: candidate.words for position, candidate in known.items()}
+    lengths = [
+        sum(words.get(position + offset, 0) for offset in NEARNESS) for position in positions
+    ]
+    mean = max(sum(lengths) / len(lengths), 1.0)
+    return [
+        SATURATION * (1 - SURROUNDINGS_LENGTH + SURROUNDINGS_LENGTH * length / mean)
+        for length in lengths
+    ]
 
 
 def turn_factor(candidate: Candidate, before: Candidate | None, question: Question) -> float:
