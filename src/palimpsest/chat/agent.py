@@ -25,6 +25,7 @@ from palimpsest.errors import PalimpsestError
 from palimpsest.hosts.interface import Host, HttpRequest, HttpResponse
 from palimpsest.jobs import Job, Postpone
 from palimpsest.messages import Message
+from palimpsest.models.config import model_from_environment
 from palimpsest.session.manager import SessionManager
 from palimpsest.session.session import Session
 from palimpsest.store.sessions import SessionRegistry
@@ -81,8 +82,6 @@ class ChatAgent(Agent):
 
     def model(self) -> Model:
         """The model that answers; by default the one that ``PALIMPSEST_MODEL`` names."""
-        from palimpsest.models.config import model_from_environment
-
         return model_from_environment(self.host)
 
     def on_chat_message(self, turn: Turn) -> Any:

@@ -173,7 +173,8 @@ class Lane:
                 )
                 return None
             trigger = CONTINUE
-        payload["resync"] = resync
+        # A client that sent more while it was being answered has its own order of things.
+        payload["resync"] = resync or self.is_busy
         message_ids = [str(message["id"]) for message in payload["messages"]]
         if request.trigger == "submit-message" and payload["messages"]:
             message_ids = self._take_over_waiting(policy, payload, message_ids)
@@ -221,7 +222,7 @@ class Lane:
             return payload, False
         if request.trigger == "regenerate-message":
             payload["parent"] = plan.anchor
-        in_step = plan.anchor_is_open or plan.anchor == leaf
+        in_step = plan.anchor_is_open or (plan.anchor == leaf and not plan.anchor_differs)
         return payload, not in_step
 
     async def _base_of(self, plan: Submission) -> str | None:

@@ -13,7 +13,14 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from palimpsest.chat.accumulator import FINISHED_STATES
-from palimpsest.messages import Message, Part, is_compaction_message, is_tool_part, validate_message
+from palimpsest.messages import (
+    Message,
+    Part,
+    is_compaction_message,
+    is_tool_part,
+    text_of,
+    validate_message,
+)
 
 Lookup = Callable[[str], Awaitable[Message | None]]
 """The stored message of an id."""
@@ -30,6 +37,8 @@ class Submission:
     """To be appended, in order."""
     anchor: str | None = None
     """The last message of the client's list that is known; what is new comes after it."""
+    anchor_differs: bool = False
+    """Whether the client's copy of that message has another text than the store's."""
     anchor_is_open: bool = False
     """Whether the anchor belongs to a turn that waits or runs."""
     edited: str | None = None
@@ -70,6 +79,7 @@ async def plan_submission(
             plan.anchor = identifier
             if message.get("role") == "assistant":
                 plan.answered_parts += answered_tool_parts(message)
+                plan.anchor_differs = _text(message) != text_of(stored)
             elif not unknown and is_edit(stored, message):
                 plan.edited = identifier
                 unknown.append({**message, "id": new_id()})
@@ -98,6 +108,10 @@ def _accepted(unknown: list[Message], plan: Submission, store_is_empty: bool) ->
     if plan.anchor is None and not whole_history:
         return accepted[-1:]
     return accepted
+
+
+def _text(message: Message) -> str:
+    return text_of(message) if isinstance(message.get("parts"), list) else ""
 
 
 def is_edit(stored: Message, sent: Message) -> bool:
