@@ -98,12 +98,12 @@ test("a stop with Escape, and the answer is told to screen readers once", async 
   await page.exposeFunction("tell", (text) => told.push(text));
   await announcer.evaluate((element) => new MutationObserver(() => globalThis.tell(element.textContent)).observe(element, { childList: true, characterData: true, subtree: true }));
   await write(page, "slow 20");
-  await page.getByText("word20").waitFor();
+  await messages(page, "assistant").getByText("word20").waitFor();
   await idle(page);
   await eventually(() => told.some((text) => /^Answer: word1 /.test(text)), "the answer is announced");
   assert.deepEqual(told.length, 2, told.join(" | "));
   await write(page, "slow 300");
-  await page.getByText("word5 ").nth(1).waitFor();
+  await messages(page, "assistant").nth(1).getByText("word5 ").waitFor();
   await field(page).press("Escape");
   await idle(page);
   await close();

@@ -77,9 +77,14 @@ export async function write(page, text) {
 
 /** Sends a message and waits for the whole answer. */
 export async function exchange(page, text) {
-  const before = await messages(page, "assistant").count();
+  const newest = () => page.evaluate(() => {
+    const last = [...document.querySelectorAll("article.message")].at(-1);
+    return last?.classList.contains("assistant") ? last.dataset.messageId : null;
+  });
+  const before = await newest();
   await write(page, text);
-  await messages(page, "assistant").nth(before).waitFor();
+  // Messages are not counted: a compaction may cover old ones meanwhile.
+  await eventually(async () => ![null, before].includes(await newest()), `an answer to ${text}`);
   await idle(page);
 }
 

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
-  eventually, exchange, field, fill, freshAgent, messages, openBrowser, openPage, panel, post, screenshot, write,
+  eventually, exchange, field, fill, freshAgent, idle, messages, openBrowser, openPage, panel, post, screenshot, write,
 } from "./harness.mjs";
 
 const ledger = Array.from({ length: 24 }, (_, index) => [
@@ -28,7 +28,7 @@ test("compaction appears in the conversation and in the timeline, and the origin
   const sheet = page.locator("section.palimpsest");
   await sheet.waitFor();
   await other.locator("section.palimpsest").waitFor();
-  assert.match(await sheet.getByRole("heading", { level: 3 }).first().innerText(), /^Summary over \d+ messages$/);
+  assert.match(await sheet.getByRole("heading", { level: 2 }).first().innerText(), /^Summary over \d+ messages$/);
   await panel(page).locator(".stratum.covered").waitFor();
   const covered = await panel(page).locator(".stratum.covered .line").count();
   assert.ok(covered >= 8, `${covered} covered lines`);
@@ -58,7 +58,9 @@ test("a conversation that outgrows its budget is compacted by itself", async () 
   await openMemory(page);
   const used = async () => Number(await panel(page).getByRole("meter", { name: "Context used" }).getAttribute("aria-valuenow"));
   for (let turn = 0; turn < 6 && (await page.locator("section.palimpsest").count()) === 0; turn += 1) {
-    await exchange(page, `Turn ${turn}: ${"the tide and the oil and the silver of the harbour. ".repeat(8)}`);
+    await write(page, `Turn ${turn}: ${"the tide and the oil and the silver of the harbour. ".repeat(8)}`);
+    await messages(page, "assistant").getByText(`You said: Turn ${turn}:`).waitFor();
+    await idle(page);
   }
   await page.locator("section.palimpsest").waitFor();
   await eventually(async () => (await used()) < 1275, "the meter is below the threshold");
@@ -136,9 +138,10 @@ test("chats are made, renamed, forked, deleted and brought back", async () => {
   const page = await openPage(context, agent);
   const chats = page.getByRole("navigation", { name: "Chats" });
   const menu = async (title, item) => {
-    const row = chats.getByRole("listitem").filter({ hasText: title }).first();
+    const actions = page.getByLabel(`Actions for ${title}`, { exact: true });
+    const row = chats.getByRole("listitem").filter({ has: actions });
     await row.hover();
-    await row.getByLabel(`Actions for ${title}`).click();
+    await row.locator("summary").click();
     await row.getByRole("button", { name: item }).click();
   };
   await exchange(page, "first words");

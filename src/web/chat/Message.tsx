@@ -132,7 +132,7 @@ export const Message = memo((props: Props) => {
       tabIndex={-1}
     >
       <header className="byline">
-        <span className="who">{byline(message)}</span>
+        <h2 className="who">{byline(message)}</h2>
         {time !== null && <time dateTime={new Date(time).toISOString()} title={formatFullTime(time)}>{formatTime(time)}</time>}
         {usage !== undefined && <span className="usage">{formatTokens(usage)} tokens</span>}
         {state === "pending" && <span className="mark pending">Sending…</span>}

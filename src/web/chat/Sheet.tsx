@@ -36,7 +36,7 @@ export const Sheet = memo(({ overlay, count, ghost, raised, onToggle, children }
           </div>
         )}
         <header className="sheet-head">
-          <h3 id={heading}>Summary over {plural(count, "message")}</h3>
+          <h2 id={heading}>Summary over {plural(count, "message")}</h2>
           <p className="sheet-facts">
             <Measure overlay={overlay} />
             <time dateTime={new Date(overlay.createdAt).toISOString()} title={formatFullTime(overlay.createdAt)}>{formatTime(overlay.createdAt)}</time>

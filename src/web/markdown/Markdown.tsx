@@ -1,5 +1,5 @@
 import type { Token, Tokens } from "marked";
-import { Fragment, lazy, memo, Suspense, useMemo, type ReactNode } from "react";
+import { createContext, Fragment, lazy, memo, Suspense, useContext, useMemo, type ReactNode } from "react";
 import { CodeBlock } from "./CodeBlock";
 import { decodeEntities, parseMarkdown, safeHref, type MathToken } from "./parse";
 
@@ -110,12 +110,14 @@ function Table({ token }: { token: Tokens.Table }) {
   );
 }
 
+/** The heading depths that a message uses, outermost first. */
+const Depths = createContext<readonly number[]>([]);
+
 function Heading({ token }: { token: Tokens.Heading }) {
-  const content = <Inline tokens={token.tokens} />;
-  // The page's own headings are levels 1 and 2, so those of a message start at 3.
-  if (token.depth === 1) return <h3>{content}</h3>;
-  if (token.depth === 2) return <h4>{content}</h4>;
-  return <h5>{content}</h5>;
+  const depths = useContext(Depths);
+  // A message stands under a heading of level 2, so its own outermost ones are level 3.
+  const Level = (["h3", "h4", "h5", "h6"] as const)[Math.min(3, Math.max(0, depths.indexOf(token.depth)))]!;
+  return <Level><Inline tokens={token.tokens} /></Level>;
 }
 
 function block(token: Token, tight: boolean): ReactNode {
@@ -159,9 +161,14 @@ function Blocks({ tokens, tight = false }: { tokens: Token[]; tight?: boolean })
 /** Markdown as React elements. */
 export const Markdown = memo(({ text }: { text: string }) => {
   const tokens = useMemo(() => parseMarkdown(text), [text]);
+  const used = tokens.filter((token) => token.type === "heading").map((token) => (token as Tokens.Heading).depth);
+  const key = [...new Set(used)].sort().join();
+  const depths = useMemo(() => (key ? key.split(",").map(Number) : []), [key]);
   return (
     <div className="markdown">
-      <Blocks tokens={tokens} />
+      <Depths value={depths}>
+        <Blocks tokens={tokens} />
+      </Depths>
     </div>
   );
 });

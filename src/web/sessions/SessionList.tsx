@@ -72,9 +72,11 @@ function SessionRow({ session, open, unread, api, onRename, onFork, onDelete, on
           {unread && <span className="unread"><span className="visually-hidden">Unread. </span></span>}
           {title}
         </span>
-        <time className="quiet" dateTime={new Date(session.updatedAt).toISOString()} title={formatFullTime(session.updatedAt)}>
-          {formatRelative(session.updatedAt)}
-        </time>
+        {session.updatedAt > 0 && (
+          <time className="quiet" dateTime={new Date(session.updatedAt).toISOString()} title={formatFullTime(session.updatedAt)}>
+            {formatRelative(session.updatedAt)}
+          </time>
+        )}
       </a>
       <details
         className="menu"

@@ -19,7 +19,8 @@ export function toTime(value: number | string | null | undefined): number | null
 
 export function formatTime(time: number): string {
   const sameDay = new Date(time).toDateString() === new Date().toDateString();
-  return (sameDay ? clock : dayAndClock).format(time);
+  // The parts of a clock time stay on one line; a date may stand on its own above it.
+  return (sameDay ? clock : dayAndClock).format(time).replace(/[ \u202f](?=[AP]M$)/i, "\u00a0");
 }
 
 export const formatFullTime = (time: number): string => full.format(time);
