@@ -80,15 +80,18 @@ def is_compact_command(turn: Turn) -> bool:
 
 async def compact(turn: Turn) -> AsyncGenerator[Chunk | str, None]:
     """Compact the session now and say what came of it; the turn ends with that."""
-    session = turn.session
-    before = session.context_tokens()
+    # The message's id names the request: a turn that is taken up again after a crash between the
+    # commit and its own end does not compact a second time.
+    request_id = None if turn.message is None else str(turn.message["id"])
     try:
-        result = await session.compact()
+        outcome = await turn.session.compactor.request_compaction(request_id=request_id)
     except PalimpsestError as error:
         yield f"The conversation was not compacted: {error}"
         return
-    after = session.context_tokens()
-    if result is None or after >= before:
+    before, after = outcome.tokens_before, outcome.tokens_after
+    if outcome.status == "failed":
+        yield f"The conversation was not compacted: {outcome.reason}"
+    elif outcome.status == "nothing":
         yield f"There was nothing to compact ({before:,} tokens)."
     else:
         yield f"The conversation was compacted from {before:,} to {after:,} tokens."

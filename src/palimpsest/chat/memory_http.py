@@ -34,7 +34,7 @@ async def memory(call: Call) -> HttpResponse:
             "tokenThreshold": status.get("tokenThreshold"),
             "tokenBudget": model.max_input_tokens,
             "model": model.name,
-            "lastError": status.get("lastError"),
+            "lastError": session.compactor.status().last_error,
             "timeline": [
                 {
                     "id": entry.id,
@@ -124,18 +124,16 @@ def _schedules(call: Call) -> list[dict[str, Any]]:
 
 async def compact(call: Call) -> HttpResponse:
     """Compact the session now."""
-    session = call.lane.conversation.session
-    before = session.context_tokens()
-    result = await session.compact()
-    after = session.context_tokens()
+    outcome = await call.lane.conversation.session.compactor.request_compaction()
     answer: dict[str, Any] = {
-        "compacted": result is not None and after < before,
-        "tokensBefore": before,
-        "tokensAfter": after,
+        "compacted": outcome.status == "compacted",
+        "tokensBefore": outcome.tokens_before,
+        "tokensAfter": outcome.tokens_after,
     }
-    overlay = getattr(result, "overlay", None)
-    if overlay is not None:
-        answer["overlayId"] = overlay.id
+    if outcome.overlay is not None:
+        answer["overlayId"] = outcome.overlay.id
+    if outcome.reason is not None:
+        answer["reason"] = outcome.reason
     return json_response(answer)
 
 
