@@ -59,10 +59,14 @@ def balancer(instances: list[Instance]) -> Callable[[], str]:
     return next_address
 
 
+def fact(question: int) -> str:
+    return f"The password of door {100 + question} is word-{question * 7}."
+
+
 def hold_conversation(address: Callable[[], str], number: int, begin: int) -> ChatClient:
     client = ChatClient(address, f"person-{number}")
     for question in range(begin, begin + QUESTIONS):
-        client.ask_until_answered(f"Fact {question} of person {number} is {question * 7}.")
+        client.ask_until_answered(fact(question))
     return client
 
 
@@ -86,11 +90,7 @@ def test_nothing_is_lost_when_one_instance_dies_and_another_is_drained(
         reader = ChatClient(lambda: survivor.url, f"person-{number}")
         messages = reader.messages()
         asked = texts_of(messages, "user")
-        assert asked == [
-            f"Fact {question} of person {number} is {question * 7}."
-            for question in range(2 * QUESTIONS)
-        ]
+        assert asked == [fact(question) for question in range(2 * QUESTIONS)]
         assert len(texts_of(messages, "assistant")) == 2 * QUESTIONS
-        answer = reader.ask(f"What is fact 3 of person {number}?")
-        assert "21" in answer
+        assert "word-21" in reader.ask("What is the password of door 103?")
         reader.close()

@@ -56,7 +56,7 @@ class ChatClient:
             url = self._address().replace("http", "ws", 1)
             url += f"{self._path}?_pk={self._connection_id}&{self._query}"
             try:
-                self._socket = connect(url, open_timeout=10, max_size=None)
+                self._socket = connect(url, open_timeout=10, max_size=None, legacy=True)
             except (OSError, WebSocketException, TimeoutError) as error:
                 if time.monotonic() > deadline:
                     raise ChatFailed(f"no connection within {self._patience} s") from error
