@@ -1,5 +1,6 @@
 import { memo, type ReactNode } from "react";
 import type { AgentApi } from "../api/client";
+import type { Schedule } from "../api/types";
 import { IconButton } from "../ui/Button";
 import { formatBytes, formatFullTime, formatRelative, formatTokens, plural } from "../ui/format";
 import { useToasts } from "../ui/toasts";
@@ -40,17 +41,29 @@ function Checkpoints({ memory, onOpen }: { memory: MemoryState; onOpen: (id: str
   );
 }
 
+const ownJobs: Record<string, string> = {
+  "session.compaction": "Summarise older messages",
+  "chat:sweep": "Clear finished streams",
+  "chat:delete": "Delete a chat for good",
+};
+
+/** What a job does: the user's own callback, or one of the agent's own jobs in plain words. */
+function jobName(schedule: Schedule): string {
+  const callback = (schedule.payload as { callback?: unknown } | null | undefined)?.callback;
+  return typeof callback === "string" ? callback : (ownJobs[schedule.callback] ?? schedule.callback);
+}
+
 function Schedules({ memory, cancel }: { memory: MemoryState; cancel: (id: string) => void }) {
   if (memory.schedules.length === 0) return <p className="quiet">Nothing is scheduled.</p>;
   return (
     <ul className="plain-list">
       {memory.schedules.map((schedule) => (
         <li key={schedule.id}>
-          <span>{schedule.callback}</span>
+          <span>{jobName(schedule)}</span>
           <span className="quiet">
             {schedule.status ?? schedule.type} · <time title={formatFullTime(schedule.timeMs)}>{formatRelative(schedule.timeMs)}</time>
           </span>
-          <IconButton icon="close" label={`Cancel ${schedule.callback}`} onClick={() => cancel(schedule.id)} />
+          <IconButton icon="close" label={`Cancel ${jobName(schedule)}`} onClick={() => cancel(schedule.id)} />
         </li>
       ))}
     </ul>
