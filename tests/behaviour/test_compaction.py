@@ -48,8 +48,10 @@ class Summarizer:
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, BaseException):
             raise answer
+        if isinstance(answer, str) or answer is None:
+            return answer
         work: Any = answer
-        return await work(prompt) if callable(work) else work
+        return await work(prompt)
 
 
 class Listening:

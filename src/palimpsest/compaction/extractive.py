@@ -119,7 +119,7 @@ def extractive_summary(
     if budget is None:
         source = estimate_message_tokens(listed) + estimate_string_tokens(previous_summary or "")
         budget = int(source * DEFAULT_SUMMARY_SHARE)
-    succeeded = {unit.text.split(" ")[1] for unit in units if unit.kind == "outcome"}
+    succeeded = {unit.text.split(" ")[1].rstrip(":") for unit in units if unit.kind == "outcome"}
     return _compose(units, previous_summary, budget, sections, succeeded)
 
 

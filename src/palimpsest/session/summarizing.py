@@ -48,6 +48,9 @@ SUMMARY_SHARE = 0.2
 LIMIT_SHARE = 0.6
 """The largest summary as a share of what the rest of the context leaves of its limit."""
 
+MAX_SUMMARY_TOKENS = 12_000
+"""The largest budget of a summary, however long the conversation: it is read in every turn."""
+
 SOURCE_SHARE = 0.6
 """The largest budget as a share of what is replaced."""
 
@@ -153,7 +156,7 @@ class RangeSummarizer:
         wanted = max(MIN_SUMMARY_TOKENS, carried + int(fresh * SUMMARY_SHARE))
         if limit is not None:
             wanted = min(wanted, max(MIN_SUMMARY_TOKENS, int(limit * LIMIT_SHARE)))
-        return max(1, min(wanted, int(source.tokens * SOURCE_SHARE)))
+        return max(1, min(wanted, MAX_SUMMARY_TOKENS, int(source.tokens * SOURCE_SHARE)))
 
     @staticmethod
     def _require_gain(source: RangeSource, summary: str) -> None:
