@@ -46,8 +46,11 @@ class Figure:
 class Bench:
     """What a bench is given: workers to start, and a place for its figures."""
 
-    def __init__(self, directory: Path, *, quick: bool) -> None:
+    def __init__(self, directory: Path, *, quick: bool, data: Path | None = None) -> None:
         self.directory = directory
+        self.data = data
+        """The data to measure on (``--data``), or None."""
+
         self.quick = quick
         """Whether to use small sizes, only to see that the bench works."""
 
@@ -123,11 +126,12 @@ def _load(name: str) -> ModuleType:
     if not path.is_file() or spec is None or spec.loader is None:
         raise SetupError(f"there is no bench {name!r}; there are: {', '.join(available())}")
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     return module
 
 
-def run(name: str, json_file: Path | None, *, quick: bool) -> int:
+def run(name: str, json_file: Path | None, *, quick: bool, data: Path | None = None) -> int:
     """Run one bench, print its table and write its figures; returns the exit code.
 
     :raises SetupError: there is no such bench, or something is missing.
@@ -137,7 +141,7 @@ def run(name: str, json_file: Path | None, *, quick: bool) -> int:
     ensure_bundle()
     module = _load(name)
     directory = Path(tempfile.mkdtemp(prefix="palimpsest-bench-"))
-    bench = Bench(directory, quick=quick)
+    bench = Bench(directory, quick=quick, data=data)
     print(f"{'figure':<52} {'value':>12} {'unit':<5} {'ratio':>8}    compared value")
     try:
         module.run(bench)

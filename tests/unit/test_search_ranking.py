@@ -85,6 +85,7 @@ def test_long_messages_say_less_of_a_word() -> None:
     scores = weigh_lengths(terms((10, 50)), 1000, [10, 50], known)
     assert scores[50] > scores[10] > 0
     assert weigh_lengths(terms((10,)), 10, [], {}) == {}
+    assert weigh_lengths(terms((10,)), 10, [], known) == {}
 
 
 @pytest.mark.parametrize(

@@ -188,7 +188,7 @@ def weigh_lengths(
 
     :param known: the candidates at these positions and around them.
     """
-    if not known:
+    if not positions:
         return {}
     density = _densities(known)
     crowding = _crowding(positions, known)

@@ -1,0 +1,1 @@
+"""Data sets as messages; the data themselves are never kept here."""

@@ -1,0 +1,78 @@
+"""The Worker of ``scripts/bench search``: sessions in one object, driven by requests.
+
+``POST ?op=append&session=ID`` takes a JSON array of messages, ``POST ?op=ask&session=ID&limit=N``
+one of queries and answers with the ids found for each. ``POST ?op=append-each`` appends one by one,
+with ``&single`` into one plain FTS5 index in the place of the project's.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from palimpsest.hosts.interface import HttpRequest, HttpResponse
+from palimpsest.hosts.workers import durable_object, worker_entrypoint
+from palimpsest.messages import Message, text_of
+from palimpsest.session.session import Session
+
+
+class SingleIndex:
+    """One full-text index of the text and nothing else: what appending is compared with."""
+
+    def __init__(self, sql: Any) -> None:
+        self.sql = sql
+        sql.execute(
+            "create virtual table if not exists bench_single"
+            " using fts5 (id unindexed, session_id unindexed, role unindexed, content,"
+            " tokenize = 'porter unicode61')"
+        )
+
+    def register(self, session_id: str, number: int) -> None:
+        """Nothing to note."""
+
+    def add(self, session_id: str, row: int, message: Message, *_: Any) -> None:
+        """Index the text of a message."""
+        self.sql.execute(
+            "insert into bench_single (id, session_id, role, content) values (?, ?, ?, ?)",
+            message["id"],
+            session_id,
+            message["role"],
+            text_of(message),
+        )
+
+
+@durable_object
+class Bench:
+    """Answers ``?op=`` with JSON."""
+
+    def __init__(self, host: Any) -> None:
+        self.host = host
+
+    async def handle_start(self) -> None:
+        """Nothing to do."""
+
+    async def handle_request(self, request: HttpRequest) -> HttpResponse:
+        """Carry out one operation."""
+        query = {key: values[0] for key, values in parse_qs(urlsplit(request.url).query).items()}
+        sent: list[Any] = json.loads(request.body or b"[]")
+        session = Session.create(self.host).for_session(query.get("session", ""))
+        answer: list[Any] = []
+        operation = query.get("op", "empty")
+        if operation == "append":
+            await session.append_messages(sent)
+        elif operation == "append-each":
+            if "single" in query:
+                setattr(session.stores.messages, "_index", SingleIndex(self.host.sql))  # noqa: B010
+            for message in sent:
+                await session.append_message(message)
+        elif operation == "ask":
+            for _ in range(int(query.get("times", "1"))):
+                answer = [await self._ask(session, text, int(query["limit"])) for text in sent]
+        return HttpResponse(body=json.dumps(answer))
+
+    async def _ask(self, session: Session, text: str, limit: int) -> list[str]:
+        return [result.id for result in await session.search(text, limit)]
+
+
+Default = worker_entrypoint()
