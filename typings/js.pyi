@@ -1,3 +1,6 @@
 from typing import Any
 
+XMLHttpRequest: Any
+crossOriginIsolated: Any
+
 def __getattr__(name: str) -> Any: ...

@@ -248,6 +248,7 @@ def render_config(
     *,
     address: str = "127.0.0.1:0",
     allow_private_network: bool = True,
+    trusted_certificates: Sequence[str] = (),
     extra: str = "",
 ) -> str:
     """A whole workerd configuration with the constant ``config``.
@@ -256,15 +257,17 @@ def render_config(
     :param state: the directory of the objects' databases.
     :param address: where the socket ``http`` listens.
     :param allow_private_network: whether the Worker may reach loopback and private addresses.
+    :param trusted_certificates: PEM certificates that outgoing https trusts beside the usual ones.
     :param extra: further fields of the ``Config`` struct, such as ``cluster = (...),``.
     """
     networks = '["public", "private", "local"]' if allow_private_network else '["public"]'
     front = MAIN_SERVICE
+    trusted = ", ".join(_quote(certificate) for certificate in trusted_certificates)
     services = [
         f"(name = {_quote(MAIN_SERVICE)}, worker = .worker)",
         f"(name = {_quote(STATE_SERVICE)}, disk = (path = {_quote(str(state))}, writable = true))",
         f'(name = "internet", network = (allow = {networks}, '
-        "tlsOptions = (trustBrowserCas = true)))",
+        f"tlsOptions = (trustBrowserCas = true, trustedCertificates = [{trusted}])))",
     ]
     if worker.assets is not None:
         services += _assets_services(worker.assets, directory)

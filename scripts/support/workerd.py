@@ -60,12 +60,14 @@ class Workerd:
         snapshot: bool = True,
         options: Sequence[str] = (),
         extra_config: str = "",
+        trusted_certificates: Sequence[str] = (),
     ) -> None:
         """
         :param directory: for the configuration, ``workerd.log`` and the databases (``state/``).
         :param snapshot: restore the memory snapshot of these modules, making it when missing.
         :param options: further command-line options of ``workerd serve``.
         :param extra_config: further fields of the configuration (see ``render_config``).
+        :param trusted_certificates: PEM certificates that outgoing https trusts.
         """
         self.worker = worker.with_development_flag()
         self.directory = directory
@@ -73,6 +75,7 @@ class Workerd:
         self.snapshot = snapshot
         self.options = list(options)
         self.extra_config = extra_config
+        self.trusted_certificates = list(trusted_certificates)
         self.log_path = directory / "workerd.log"
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -116,6 +119,7 @@ class Workerd:
             self.directory,
             self.state.resolve(),
             address=f"127.0.0.1:{self.port}",
+            trusted_certificates=self.trusted_certificates,
             extra=self.extra_config,
         )
         config.write_text(text, encoding="utf-8")

@@ -19,6 +19,7 @@ from palimpsest.hosts.workers.ffi import is_nothing
 from palimpsest.hosts.workers.outgoing import send_request
 from palimpsest.hosts.workers.sockets import WorkersSocket
 from palimpsest.hosts.workers.storage import WorkersSql
+from palimpsest.hosts.workers.urllib_transport import install_urllib_transport
 
 _ABORT_PAUSE_SECONDS = 0.05
 """Between an abort's request and the abort: time for the asking event's answer to leave."""
@@ -32,6 +33,7 @@ class WorkersHost:
     """
 
     def __init__(self, context: Any, environment: Mapping[str, Any]) -> None:
+        install_urllib_transport()
         self._context = context
         self._storage = context.storage
         self.sql = WorkersSql(self._storage)
@@ -98,6 +100,10 @@ class WorkersHost:
         server.serializeAttachment(text)
         return WorkersSocket(server, self._context), HttpResponse(101, upgrade=client)
 
+    def refuse_socket(self, code: int, reason: str) -> HttpResponse:
+        """See :meth:`palimpsest.hosts.interface.Host.refuse_socket`."""
+        return refuse_upgrade(code, reason)
+
     def sockets(self, tag: str | None = None) -> list[Socket]:
         """The open sockets, or those that carry ``tag``."""
         context = self._context
@@ -160,6 +166,18 @@ class WorkersHost:
         pipe = js.IdentityTransformStream.new()
         self.spawn(_pump(body, pipe.writable.getWriter()), name="response body")
         return pipe.readable
+
+
+def refuse_upgrade(code: int, reason: str) -> HttpResponse:
+    """Accept a WebSocket only to close it.
+
+    Not as a hibernating socket: workerd ends the connection of one that the server closed only
+    when the object hibernates, ten seconds later, and until then clients do not notice.
+    """
+    client, server = js.WebSocketPair.new().object_values()
+    server.accept()
+    server.close(code, reason)
+    return HttpResponse(101, upgrade=client)
 
 
 async def _until_done(task: asyncio.Task[None]) -> None:

@@ -1,0 +1,3 @@
+from typing import Any
+
+def urlopen(url: Any, *args: Any, **kwargs: Any) -> Any: ...
