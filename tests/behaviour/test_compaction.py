@@ -22,6 +22,7 @@ from palimpsest.errors import (
 )
 from palimpsest.messages import Message, text_message, text_of
 from palimpsest.session.compactor import TokenCountInput
+from palimpsest.session.manager import SessionManager
 from palimpsest.session.session import Session
 
 
@@ -707,6 +708,17 @@ async def test_another_session_is_left_alone(host: Any) -> None:
     await host.advance(1)
     assert len(await one.get_compactions()) == 1
     assert await two.get_compactions() == []
+
+
+async def test_an_alarm_reaches_a_session_that_nobody_has_asked_for(host: Any) -> None:
+    manager = SessionManager.create(host).compact_after(400)
+    await manager.create("Boxes", session_id="boxes")
+    for message in talk(40):
+        await manager.append("boxes", message)
+    again = host.restarted()
+    second = SessionManager.create(again).compact_after(400)
+    await again.advance(1)
+    assert len(await second.get_compactions("boxes")) == 1
 
 
 async def test_the_extractive_summarizer_may_be_given_as_any_other(host: Any) -> None:

@@ -16,13 +16,12 @@ from palimpsest.compaction.budget_ratio import (
     RevertMessage,
     apply_code_change,
     build_compaction_state,
-    checkpoint_is_current,
     compose_code_change,
     protect_retained_references,
     replay,
 )
 from palimpsest.compaction.code_change import apply_edit, compose_edits
-from palimpsest.store.checkpoints import CheckpointStore, LogConflictError
+from palimpsest.store.checkpoints import CheckpointStore
 from palimpsest.testing import LocalHost
 
 SEED = {"S": {"type": "workpiece", "id": 1}}
@@ -170,136 +169,6 @@ def test_a_log_compacted_at_any_moments_replays_the_same(seed: int, size: int) -
                 if isinstance(record, RevertMessage)
             )
     assert [record.sequence for record in store.list_records("c")] == list(range(size))
-    host.close()
-
-
-def test_history_is_paged_by_checkpoint() -> None:
-    host = LocalHost()
-    store = CheckpointStore(host.sql)
-    log = [{"type": "message", "chatId": "c", "sequence": s, "message": f"m{s}"} for s in range(12)]
-    for record in log:
-        store.append_record(record)
-    for cut in (4, 9):
-        active = store.get_active_compaction("c")
-        start = active.compacted_to if active else 0
-        new = checkpoint_at(log[start:], cut, active).model_copy(update={"summary": f"to {cut}"})
-        store.commit_chat_compaction(new, expected_compacted_to=start, expected_next_sequence=12)
-    pages: list[tuple[list[int], str | None]] = []
-    page = store.get_chat_history("c")
-    while True:
-        summary = page.compacted.summary if page.compacted else None
-        pages.append(([message.sequence for message in page.messages], summary))
-        if page.compacted is None:
-            break
-        page = store.get_chat_history("c", page.compacted.to)
-    assert pages == [([9, 10, 11], "to 9"), ([4, 5, 6, 7, 8], "to 4"), ([0, 1, 2, 3], None)]
-    assert store.get_chat_history("c", 0).messages == []
-    record = store.get_record("c", 2)
-    assert record is not None
-    assert record.sequence == 2
-    host.close()
-
-
-def test_a_revert_across_a_boundary_rolls_checkpoints_back() -> None:
-    host = LocalHost()
-    store = CheckpointStore(host.sql)
-    log: list[dict[str, Any]] = [
-        {"type": "changes", "chatId": "c", "sequence": s, "change": {"1": [["f", {"set": str(s)}]]}}
-        for s in range(10)
-    ]
-    for record in log:
-        store.append_record(record)
-    for cut in (3, 6, 8):
-        active = store.get_active_compaction("c")
-        start = active.compacted_to if active else 0
-        store.commit_chat_compaction(checkpoint_at(log[start:], cut, active))
-    store.record_total_tokens("c", 5_000)
-    store.append_record({"type": "revert", "chatId": "c", "sequence": 10, "revertFrom": 6})
-    active = store.get_active_compaction("c")
-    assert active is not None
-    assert active.compacted_to == 6
-    assert store.total_tokens("c") == 0
-    assert [c.compacted_to for c in store.list_checkpoints("c")] == [3, 6]
-    assert checkpoint_is_current(6, store.list_chat_tail("c", active))
-    assert store.replay("c").state.proposed_change == {"1": [("f", {"set": "5"})]}
-    store.append_record({"type": "revert", "chatId": "c", "sequence": 11, "revertFrom": 0})
-    assert store.get_active_compaction("c") is None
-    assert store.list_checkpoints("c") == []
-    assert store.replay("c").state.proposed_change is None
-    host.close()
-
-
-def test_a_request_carried_by_a_checkpoint_binds_when_it_is_accepted() -> None:
-    host = LocalHost()
-    store = CheckpointStore(host.sql)
-    request: dict[str, Any] = {
-        "type": "connectionRequest",
-        "chatId": "c",
-        "sequence": 1,
-        "state": "pending",
-    }
-    log: list[dict[str, Any]] = [
-        {"type": "message", "chatId": "c", "sequence": 0, "message": "connect"},
-        request,
-        *(
-            {"type": "message", "chatId": "c", "sequence": s, "message": "x" * 400}
-            for s in range(2, 12)
-        ),
-    ]
-    for record in log:
-        store.append_record(record)
-    boundary, carried = store.find_boundary("c", 1_000)
-    assert boundary is not None
-    assert boundary > 1
-    assert carried == [1]
-    new = checkpoint_at(log, boundary).model_copy(update={"carried_requests": carried})
-    store.commit_chat_compaction(new)
-    accepted = {**request, "state": "accepted", "gatekeeperId": 9, "bindingName": "DB"}
-    store.replace_record(accepted)
-    assert dict(store.replay("c").state.chat_bindings)["DB"].model_dump()["id"] == 9
-    host.close()
-
-
-def test_commits_are_compared_with_what_is_stored() -> None:
-    host = LocalHost()
-    store = CheckpointStore(host.sql)
-    log = [{"type": "message", "chatId": "c", "sequence": s, "message": "x"} for s in range(6)]
-    for record in log:
-        store.append_record(record)
-    first = checkpoint_at(log, 3)
-    for wrong in ({"expected_compacted_to": 1}, {"expected_next_sequence": 5}):
-        with pytest.raises(LogConflictError):
-            store.commit_chat_compaction(first, **wrong)
-    store.commit_chat_compaction(first)
-    with pytest.raises(LogConflictError, match="between"):
-        store.commit_chat_compaction(checkpoint_at(log, 2))
-    with pytest.raises(LogConflictError, match="between"):
-        store.commit_chat_compaction(checkpoint_at(log, 7))
-    with pytest.raises(LogConflictError, match="next sequence"):
-        store.append_record({"type": "message", "chatId": "c", "sequence": 9, "message": "x"})
-    with pytest.raises(LogConflictError, match="no such record"):
-        store.replace_record({"type": "merge", "chatId": "c", "sequence": 2, "mergeThrough": 0})
-    assert [c.compacted_to for c in store.list_checkpoints("c")] == [3]
-    store.delete_chat("c")
-    assert store.next_sequence("c") == 0
-    assert store.list_checkpoints("c") == []
-    host.close()
-
-
-def test_a_request_is_committed_once() -> None:
-    host = LocalHost()
-    store = CheckpointStore(host.sql)
-    log = [{"type": "message", "chatId": "c", "sequence": s, "message": "x"} for s in range(6)]
-    for record in log:
-        store.append_record(record)
-    request = {"requested_by_sequence": 5}
-    store.commit_chat_compaction(checkpoint_at(log, 3).model_copy(update=request))
-    again = checkpoint_at(log[3:], 5, store.get_active_compaction("c"))
-    store.commit_chat_compaction(again.model_copy(update=request))
-    assert [c.compacted_to for c in store.list_checkpoints("c")] == [3]
-    found = store.find_request("c", 5)
-    assert found is not None
-    assert found.compacted_to == 3
     host.close()
 
 

@@ -8,6 +8,7 @@ from typing import Any, overload
 from palimpsest.errors import LimitError, UnknownSessionError
 from palimpsest.hosts.interface import host_of
 from palimpsest.messages import MAX_ID_LENGTH, Message, text_message, validate_message
+from palimpsest.session.compaction_jobs import CompactionJobs
 from palimpsest.session.context import WhenChanged
 from palimpsest.session.search import SearchResult
 from palimpsest.session.searchable import SearchableHistory, render_results
@@ -70,6 +71,9 @@ class SessionManager:
         self._sessions: dict[str, Session] = {}
         self._configuration: list[Configure] = []
         self._deleted: list[Callable[[str], Any]] = []
+        # An alarm may compact a session that nobody has asked for since the object woke.
+        compactions = CompactionJobs.of(self._host)
+        compactions.resolver = lambda session_id: self.get_session(session_id).compactor
 
     # -- building ---------------------------------------------------------------------------
 
