@@ -48,9 +48,9 @@ class Compacting(Agent):
                 role = "user" if number % 2 == 0 else "assistant"
                 text = f"Box {number} has the code BX-{1000 + number} and stands in a room."
                 await self.session.append_message(text_message(f"m{number}", role, text))
-        return HttpResponse(body=json.dumps(await self.state()))
+        return HttpResponse(body=json.dumps(await self.everything()))
 
-    async def state(self) -> dict[str, Any]:
+    async def everything(self) -> dict[str, Any]:
         """Everything the test looks at."""
         status = self.session.compactor.status()
         history = await self.session.get_history()
