@@ -155,8 +155,8 @@ class Run:
     async def overlay(self) -> None:
         if (leaf := self.pick()) is not None:
             path = self.reference.path(leaf)
-            first = self.data.draw(st.integers(0, len(path) - 1))
-            last = self.data.draw(st.integers(first, len(path) - 1))
+            first: int = self.data.draw(st.integers(0, len(path) - 1))
+            last: int = self.data.draw(st.integers(first, len(path) - 1))
             stored = self.session.compaction_store.add_overlay("sum", path[first], path[last])
             self.reference.overlays.append(Overlay(stored.id, path[first], path[last]))
 

@@ -9,7 +9,7 @@ all. Context blocks, search entries and the session registry are upgraded by the
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import cast
 
@@ -29,8 +29,6 @@ from palimpsest.tokens import TOKENS_PER_MESSAGE, estimate_string_tokens
 
 OLD_MESSAGES = "assistant_messages_before_palimpsest"
 OLD_COMPACTIONS = "assistant_compactions_before_palimpsest"
-
-_BATCH = 50
 
 
 def set_legacy_tables_aside(sql: Sql) -> None:
@@ -101,61 +99,44 @@ class _Mover:
         rows = self._sql.execute(f"select id from {OLD_COMPACTIONS}")
         return {COMPACTION_PREFIX + str(row[0]) for row in rows}
 
-    def _old_rows(self, session_id: str) -> Iterator[tuple[str, str | None, str, str, object]]:
-        """Id, parent, role, content and time of each old message, in the order of the original."""
-        ids = self._sql.execute(
-            f"select id from {OLD_MESSAGES} where session_id = ? order by created_at, rowid",
+    def _old_rows(
+        self, session_id: str, ids: Iterable[str]
+    ) -> Iterator[tuple[str, str, str, object]]:
+        """Id, role, content and time of old messages, one after the other."""
+        for identifier in ids:
+            row = self._sql.execute(
+                f"select id, role, content, created_at from {OLD_MESSAGES}"
+                " where id = ? and session_id = ?",
+                identifier,
+                session_id,
+            )[0]
+            yield cast("tuple[str, str, str, object]", tuple(row))
+
+    def _old_parents(self, session_id: str) -> dict[str, str | None]:
+        """The parent of each old message, in the order of the original.
+
+        None also where the parent does not exist: the original ends a path there. Where a parent
+        is the echo of an overlay, the message follows what that echo followed.
+        """
+        rows = self._sql.execute(
+            f"select id, parent_id from {OLD_MESSAGES} where session_id = ?"
+            " order by created_at, rowid",
             session_id,
         )
-        for start in range(0, len(ids), _BATCH):
-            for (identifier,) in ids[start : start + _BATCH]:
-                row = self._sql.execute(
-                    f"select id, parent_id, role, content, created_at from {OLD_MESSAGES}"
-                    " where id = ? and session_id = ?",
-                    identifier,
-                    session_id,
-                )[0]
-                yield cast("tuple[str, str | None, str, str, object]", tuple(row))
+        parents = {str(identifier): None if up is None else str(up) for identifier, up in rows}
+        for identifier, parent in parents.items():
+            seen = {identifier}
+            while parent in self._echoes and parent not in seen:
+                seen.add(parent)
+                parent = parents.get(parent)
+            parents[identifier] = parent if parent in parents else None
+        return {one: parent for one, parent in parents.items() if one not in self._echoes}
 
     def _move_messages(self, session_id: str) -> None:
-        moved: set[str] = set()
-        echoes: dict[str, str | None] = {}
-        waiting: dict[str, list[tuple[str, str | None, str, str, object]]] = {}
-        known = {
-            str(row[0])
-            for row in self._sql.execute(
-                f"select id from {OLD_MESSAGES} where session_id = ?", session_id
-            )
-        }
-
-        def move(row: tuple[str, str | None, str, str, object]) -> None:
-            pending = [row]
-            while pending:
-                identifier, parent, role, content, created = pending.pop(0)
-                if identifier in self._echoes:
-                    echoes[identifier] = parent
-                else:
-                    self._add(session_id, identifier, parent, role, content, created)
-                moved.add(identifier)
-                pending += waiting.pop(identifier, [])
-
-        for row in self._old_rows(session_id):
-            identifier, parent = row[0], row[1]
-            if parent is not None and parent not in known:
-                parent = None
-            if parent is not None and parent not in moved:
-                waiting.setdefault(parent, []).append(row)
-                continue
-            while parent in echoes:
-                parent = echoes[parent]
-            move((identifier, parent, *row[2:]))
-        # What still waits hangs on a cycle of parents: it is kept, in order, cut from the cycle.
-        while waiting:
-            parent = min(waiting)
-            first, *others = waiting.pop(parent)
-            if others:
-                waiting[parent] = others
-            move((first[0], None, *first[2:]))
+        self._messages.number_session(session_id)
+        parents = ordered(self._old_parents(session_id))
+        for identifier, role, content, created in self._old_rows(session_id, parents):
+            self._add(session_id, identifier, parents[identifier], role, content, created)
 
     def _add(
         self,
@@ -177,9 +158,8 @@ class _Mover:
     def _verify(self, session_id: str) -> None:
         place = self._messages.number_session(session_id)
         expected = 0
-        for identifier, _parent, _role, content, _created in self._old_rows(session_id):
-            if identifier in self._echoes:
-                continue
+        ids = self._old_parents(session_id)
+        for identifier, _role, content, _created in self._old_rows(session_id, ids):
             expected += 1
             message = parse_content(content)
             if message is None or message["id"] != identifier:
@@ -215,6 +195,61 @@ class _Mover:
 
     def _is_before(self, place: Place, begin: MessageRow, end: MessageRow) -> bool:
         return begin.seq <= end.seq and self._overlays.is_on_path(place, end, begin.run, begin.seq)
+
+
+def ordered(parents: dict[str, str | None]) -> dict[str, str | None]:
+    """The same messages with every parent before its children, else in the order given.
+
+    Parents that form a cycle, which the original never showed from its newest message, are cut at
+    the oldest of them and come first, so that the newest message stays the newest.
+    """
+    children: dict[str | None, list[str]] = {}
+    for identifier, parent in parents.items():
+        children.setdefault(parent, []).append(identifier)
+
+    def below(roots: list[str]) -> set[str]:
+        found: set[str] = set()
+        pending = list(roots)
+        while pending:
+            one = pending.pop()
+            if one not in found:
+                found.add(one)
+                pending += children.get(one, ())
+        return found
+
+    placed = below(children.get(None, []))
+    cut = dict(parents)
+    first: list[str] = []
+    for identifier in parents:
+        if identifier not in placed:
+            cut[_oldest_of_cycle(parents, identifier)] = None
+            component = below([_oldest_of_cycle(parents, identifier)]) - placed
+            placed |= component
+            first += [one for one in parents if one in component]
+    result: dict[str, str | None] = {}
+    early = set(first)
+    for identifier in [*first, *(one for one in parents if one not in early)]:
+        chain: list[str] = []
+        at: str | None = identifier
+        while at is not None and at not in result:
+            chain.append(at)
+            at = cut[at]
+        for one in reversed(chain):
+            result[one] = cut[one]
+    return result
+
+
+def _oldest_of_cycle(parents: dict[str, str | None], identifier: str) -> str:
+    """Of the cycle that the parents of ``identifier`` run into, the member given first."""
+    seen: list[str] = []
+    at = identifier
+    while at not in seen:
+        seen.append(at)
+        parent = parents[at]
+        assert parent is not None, "a message that no root leads to hangs on a cycle"
+        at = parent
+    cycle = set(seen[seen.index(at) :])
+    return next(one for one in parents if one in cycle)
 
 
 def _raw(identifier: str, role: str, content: str) -> Encoded:
