@@ -18,6 +18,7 @@ from palimpsest.messages import Message
 from palimpsest.session.manager import SessionManager
 from palimpsest.session.session import Session
 from palimpsest.store import legacy
+from palimpsest.store.messages import Encoded
 from palimpsest.store.reads import UNREADABLE
 
 
@@ -122,7 +123,11 @@ async def test_an_upgrade_that_loses_something_is_undone(
     host = open_copy()
     before = host.sql.execute("select id, content from assistant_messages order by id")
     whole = legacy.encode_message
-    monkeypatch.setattr(legacy, "encode_message", lambda message: whole({**message, "parts": []}))
+
+    def lossy(message: Message) -> Encoded:
+        return whole({**message, "parts": []})
+
+    monkeypatch.setattr(legacy, "encode_message", lossy)
     with pytest.raises(MigrationError):
         await Session.create(host).get_history()
     monkeypatch.undo()
