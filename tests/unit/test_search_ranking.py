@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from palimpsest.session.ranking import (
+    BROAD,
     PAUSE,
     Question,
     Sittings,
@@ -45,32 +46,35 @@ def best(scores: dict[int, float]) -> int:
 
 
 def test_rare_words_count_more() -> None:
-    scores = rank_words(terms((10,), tuple(range(20, 60))), 1000)
+    scores = rank_words(terms((10,), tuple(range(20, 60))), 1000, 10)
     assert best(scores) == 10
 
 
 def test_all_words_in_one_message_beat_the_same_words_apart() -> None:
-    scores = rank_words(terms((10, 50), (50, 90)), 1000)
+    scores = rank_words(terms((10, 50), (50, 90)), 1000, 10)
     assert best(scores) == 50
 
 
 def test_words_count_for_the_turns_around_them() -> None:
-    scores = rank_words(terms((10,)), 1000)
+    scores = rank_words(terms((10,)), 1000, 10)
     assert scores[10] > scores[11] > scores[9] > 0
     assert scores[12] > 0
     assert 13 not in scores
 
 
 def test_repeating_a_word_around_a_message_adds_nothing_at_first() -> None:
-    once = rank_words(terms((10,)), 1000)[10]
-    assert rank_words(terms((10, 11, 12, 9)), 1000)[10] <= once
+    once = rank_words(terms((10,)), 1000, 10)[10]
+    assert rank_words(terms((10, 11, 12, 9)), 1000, 10)[10] <= once
 
 
 def test_words_found_nearly_everywhere_only_add_to_what_rarer_words_found() -> None:
     everywhere = tuple(range(5_000))
-    scores = rank_words(terms((10,), everywhere), 5_000)
+    scores = rank_words(terms((10,), everywhere), 5_000, 3)
     assert set(scores) <= set(range(5, 16))
-    assert len(rank_words(terms(everywhere), 5_000)) >= 5_000
+    assert len(rank_words(terms(everywhere), 5_000, 10, 5_000)) >= 5_000
+    newest = rank_words(terms(tuple(range(5_000, 0, -1))), 5_000, 10)
+    assert BROAD <= len(newest) <= BROAD + 4
+    assert min(newest) > 4_000
 
 
 def test_the_sitting_counts() -> None:

@@ -20,6 +20,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from palimpsest.store.search_index import Candidate
 from palimpsest.store.search_text import (
@@ -37,8 +38,12 @@ NEARNESS = {0: 1.0, 1: 0.7, -1: 0.3, 2: 0.4, -2: 0.3}
 SITTING_WEIGHT = 0.8
 """What the words of the whole sitting count beside those of the message and its neighbours."""
 
-BROAD = 1_200
-"""Words found in more messages than this only add to messages that rarer words found."""
+BROAD = 400
+"""Of a word found in more messages than this only the newest find anything; where rarer words have
+found enough messages it only adds to those."""
+
+ENOUGH = 2_000
+"""Once so many positions are found, more frequent words only add to those."""
 
 PAUSE = 3_600_000
 """The pause, in ms, after which a message opens a sitting."""
@@ -82,7 +87,7 @@ class Term:
     """One word or phrase of the query and where it was found."""
 
     hits: dict[int, float]
-    """The position of each message that holds it, and how well (1: the very word)."""
+    """The position of each message that holds it, newest first, and how well (1: the very word)."""
 
     weight: float = 1.0
     """What the term counts beside the others."""
@@ -104,21 +109,41 @@ class Question:
     """Spans of time (ms, end excluded) that it names."""
 
 
-def rank_words(terms: Sequence[Term], messages: int) -> dict[int, float]:
+def rank_words(
+    terms: Sequence[Term], messages: int, wanted: int, broad: int = BROAD
+) -> dict[int, float]:
     """The score of each position by the query's words in it and around it.
 
     :param messages: how many messages there are.
+    :param wanted: how many positions are enough for broad words to add no more.
+    :param broad: from how many messages on a word is broad.
     """
     scores: dict[int, float] = {}
     for term in sorted(terms, key=lambda term: len(term.hits)):
         if not term.hits:
             continue
-        rarity = _rarity(sum(term.hits.values()), messages) * term.weight
-        if len(term.hits) > BROAD and scores:
-            _add_broad(scores, term.hits, rarity)
-        else:
-            _add_near(scores, term.hits, rarity)
+        rarity = _rarity(len(term.hits), messages) * term.weight
+        if len(scores) >= (wanted if len(term.hits) > broad else max(wanted, ENOUGH)):
+            for position in scores.keys() & term.hits.keys():
+                scores[position] += rarity * term.hits[position]
+            continue
+        for position, value in _near(term.hits, broad).items():
+            scores[position] = scores.get(position, 0.0) + rarity * value
     return scores
+
+
+def _near(hits: Mapping[int, float], broad: int) -> dict[int, float]:
+    """What the nearest of the newest occurrences counts for the positions around them."""
+    by_value: dict[float, list[int]] = {}
+    for position, value in islice(hits.items(), broad):
+        by_value.setdefault(value, []).append(position)
+    steps = sorted(
+        (value * share, offset, value) for value in by_value for offset, share in NEARNESS.items()
+    )
+    best: dict[int, float] = {}
+    for counted, offset, value in steps:  # ascending: a nearer occurrence replaces a farther one
+        best |= dict.fromkeys([position + offset for position in by_value[value]], counted)
+    return best
 
 
 class Sittings:
@@ -131,7 +156,8 @@ class Sittings:
         self._opening = opening
         self._scores: dict[int, float] = {}
         for term in terms if opening else ():
-            self._add(term)
+            if len(term.hits) <= BROAD:
+                self._add(term)
 
     def _add(self, term: Term) -> None:
         found: dict[int, float] = {}
@@ -151,29 +177,9 @@ class Sittings:
         return SITTING_WEIGHT * self._scores.get(sitting, 0.0)
 
 
-def _rarity(found: float, messages: int) -> float:
-    others = max(messages - found, 0.0)
+def _rarity(found: int, messages: int) -> float:
+    others = max(messages - found, 0)
     return math.log(1 + (others + 0.5) / (found + 0.5))
-
-
-def _add_near(scores: dict[int, float], hits: Mapping[int, float], rarity: float) -> None:
-    best = dict(hits)
-    for offset, share in NEARNESS.items():
-        if offset == 0:
-            continue
-        for position, value in hits.items():
-            place = position + offset
-            if value * share > best.get(place, 0.0):
-                best[place] = value * share
-    for place, value in best.items():
-        scores[place] = scores.get(place, 0.0) + rarity * value
-
-
-def _add_broad(scores: dict[int, float], hits: Mapping[int, float], rarity: float) -> None:
-    for place in scores:
-        scores[place] += rarity * max(
-            hits.get(place - offset, 0.0) * share for offset, share in NEARNESS.items()
-        )
 
 
 def weigh_lengths(
@@ -195,7 +201,7 @@ def weigh_lengths(
     scores = dict.fromkeys(positions, 0.0)
     shares = [(offset, share * share) for offset, share in NEARNESS.items()]
     for term in terms:
-        rarity = _rarity(sum(term.hits.values()), messages) * term.weight
+        rarity = _rarity(len(term.hits), messages) * term.weight
         hits = {place: value for place, value in term.hits.items() if place in density}
         squares = {place: (value * density[place]) ** 2 for place, value in hits.items()}
         for position, crowded in zip(positions, crowding, strict=True):

@@ -10,6 +10,7 @@ from typing import TypeVar, cast
 from palimpsest.errors import InvalidSearchError, SearchError, SqlError
 from palimpsest.hosts.interface import MAX_INTEGER
 from palimpsest.session.ranking import (
+    BROAD,
     NEARNESS,
     Question,
     Sittings,
@@ -26,6 +27,7 @@ from palimpsest.store.search_index import (
     SESSION_SPAN,
     Candidate,
     Content,
+    Extent,
     Filters,
     SearchIndex,
 )
@@ -35,7 +37,7 @@ T = TypeVar("T")
 MAX_LIMIT = 1000
 """The most results of one search."""
 
-CANDIDATES = 160
+CANDIDATES = 100
 """How many messages are ranked by more than their words, at the least."""
 
 
@@ -177,6 +179,7 @@ class _Search:
         self._query = query
         self._session_id = session_id
         self._limit = limit
+        self._wanted = max(CANDIDATES, 2 * limit)
         self._filters = filters
         self._path_rows = path_rows
         self._now = now
@@ -204,7 +207,7 @@ class _Search:
         ]
         keys = None if place is None else list(place)
         sittings = Sittings(terms, extent.sittings if keys is None else [])
-        scores = rank_words(terms, extent.messages)
+        scores = rank_words(terms, extent.messages, self._wanted, self._broad(extent))
         if (allowed := self._allowed(terms, place)) is not None:
             scores = {position: score for position, score in scores.items() if position in allowed}
         for position in scores:
@@ -230,6 +233,11 @@ class _Search:
         ]
         return results
 
+    def _broad(self, extent: Extent) -> int:
+        """With filters, messages of any age may be the only ones that pass."""
+        whole = self._query.exact or self._path_rows is not None or self._filters != Filters()
+        return max(extent.messages, BROAD) if whole else BROAD
+
     def _candidates(
         self, scores: dict[int, float], keys: list[int] | None
     ) -> tuple[dict[int, Candidate], list[int]]:
@@ -237,7 +245,7 @@ class _Search:
         and of the positions around them.
         """
         order = sorted(scores, key=lambda position: (-scores[position], -position))
-        wanted = max(CANDIDATES, 2 * self._limit)
+        wanted = self._wanted
         known: dict[int, Candidate] = {}
         chosen: list[int] = []
         start, step = 0, wanted
@@ -321,12 +329,15 @@ class _Search:
 def _combine(
     found: list[list[int]], variants: Sequence[Variant], place: dict[int, int] | None
 ) -> dict[int, float]:
+    lists = [(variant.value, docs) for docs, variant in zip(found, variants, strict=True) if docs]
+    lists.sort(key=lambda pair: pair[0])
     hits: dict[int, float] = {}
-    for docs, variant in zip(found, variants, strict=True):
-        for doc in docs:
-            position = doc if place is None else place.get(doc)
-            if position is not None and variant.value > hits.get(position, 0.0):
-                hits[position] = variant.value
+    for value, docs in lists:  # ascending: a better variant replaces another
+        hits |= dict.fromkeys(docs, value)
+    if len(lists) > 1:
+        hits = {doc: hits[doc] for doc in sorted(hits, reverse=True)}
+    if place is not None:
+        hits = {place[doc]: value for doc, value in hits.items() if doc in place}
     return hits
 
 

@@ -33,8 +33,8 @@ class Highlighter:
 
     def __init__(self, shown: Iterable[str]) -> None:
         self._words: set[str] = set()
-        self._phrases: dict[str, list[list[str]]] = {}
-        self._beginnings: list[str] = []
+        self._phrases: dict[str, list[re.Pattern[str]]] = {}
+        self._beginnings: tuple[str, ...] = ()
         self._runs: list[str] = []
         for entry in shown:
             self._add(entry)
@@ -44,9 +44,9 @@ class Highlighter:
         if HAS_UNSPACED.search(entry):
             self._runs.append(entry)
         elif entry.endswith("*"):
-            self._beginnings.append("".join(words))
+            self._beginnings += ("".join(words),)
         elif len(words) > 1:
-            self._phrases.setdefault(words[0], []).append(words)
+            self._phrases.setdefault(words[0], []).append(_phrase_pattern(words))
         elif words:
             self._words |= inflections(words[0])
 
@@ -55,40 +55,46 @@ class Highlighter:
         folded = _fold(text.lower())
         if len(folded) != len(text):  # a few characters have a longer lower case
             folded = text
-        matches = list(_WORD.finditer(folded))
-        words = [match[0] for match in matches]
+        words = set(_WORD.findall(folded))
         found: list[Range] = []
-        skip = 0
-        for index, word in enumerate(words):
-            if index < skip:
-                continue
-            length = self._length(words, index, word)
-            if length:
-                skip = index + length
-                found.append((matches[index].start(), matches[skip - 1].end()))
-        return self._with_runs(text, found) if self._runs else found
-
-    def _length(self, words: list[str], index: int, word: str) -> int:
-        for phrase in self._phrases.get(word, ()):
-            if words[index : index + len(phrase)] == phrase:
-                return len(phrase)
-        if word in self._words:
-            return 1
-        return int(any(word.startswith(beginning) for beginning in self._beginnings))
-
-    def _with_runs(self, text: str, found: list[Range]) -> list[Range]:
+        for phrase in words & self._phrases.keys():
+            for wanted in self._phrases[phrase]:
+                found += [match.span() for match in wanted.finditer(folded)]
+        shown = words & self._words
+        if self._beginnings:
+            shown |= {word for word in words if word.startswith(self._beginnings)}
+        for word in shown:
+            found += _occurrences(word, folded)
         for run in self._runs:
-            start = text.find(run)
-            while start >= 0:
-                found.append((start, start + len(run)))
-                start = text.find(run, start + len(run))
-        merged: list[Range] = []
-        for start, end in sorted(found):
-            if merged and start <= merged[-1][1]:
-                merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-            else:
-                merged.append((start, end))
-        return merged
+            found += _occurrences(run, text, whole=False)
+        return _merged(found)
+
+
+def _phrase_pattern(words: list[str]) -> re.Pattern[str]:
+    between = r"[\W_]+".join(map(re.escape, words))
+    return re.compile(rf"(?<![^\W_]){between}(?![^\W_])")
+
+
+def _occurrences(word: str, text: str, *, whole: bool = True) -> list[Range]:
+    """Where a word stands in a text, if ``whole`` not as a part of another."""
+    found: list[Range] = []
+    start = text.find(word)
+    while start >= 0:
+        end = start + len(word)
+        if not whole or not (text[start - 1 : start].isalnum() or text[end : end + 1].isalnum()):
+            found.append((start, end))
+        start = text.find(word, end)
+    return found
+
+
+def _merged(ranges: list[Range]) -> list[Range]:
+    merged: list[Range] = []
+    for start, end in sorted(ranges):
+        if merged and start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
 
 
 def inflections(word: str) -> set[str]:
