@@ -548,16 +548,21 @@ async def test_a_function_of_ones_own_is_checked(host: Any) -> None:
     grown = await session.compact()
     assert grown == CompactResult("m2", "m11", "boxes to eleven"), "overlays grow"
     assert errors == []
+    answers.append(CompactResult("m14", "m19", "reaches over the newest user message"))
+    shorter = await session.compact()
+    assert shorter is not None
+    assert (shorter.from_message_id, shorter.to_message_id) == ("m14", "m17")
     for wrong in (
         CompactResult("nowhere", "m11", "x"),
-        CompactResult("m14", "m13", "x"),
-        CompactResult("m14", "m18", "hides the newest user message"),
+        CompactResult("m13", "m12", "x"),
+        CompactResult("m18", "m18", "hides the newest user message"),
+        CompactResult("m12", "m13", "word " * 500),
         "a text",
     ):
         answers.append(wrong)
         assert await session.compact() is None
         await host.advance(700)
-    assert len(errors) >= 4
+    assert len(errors) >= 5
     assert len(await originals(session)) == 20
     assert (await shown(session))[-1] == "m19"
 

@@ -26,10 +26,14 @@ from palimpsest.compaction.tool_pairs import (
 from palimpsest.errors import CompactionRangeError, SummaryRefusedError
 from palimpsest.messages import COMPACTION_PREFIX, Message
 from palimpsest.session.compactor_store import CompactionStore, PathEntry
-from palimpsest.session.summarizing import RangeSource, RangeSummarizer, read_batches
+from palimpsest.session.summarizing import (
+    RangeSource,
+    RangeSummarizer,
+    read_batches,
+    require_gain,
+)
 from palimpsest.store.overlays import overlay_message
 from palimpsest.store.rows import StoredCompaction
-from palimpsest.tokens import count_message_tokens
 
 CustomFunction = Callable[..., "Awaitable[object] | object"]
 """``fn(messages, context)`` or ``fn(messages)``: a :class:`CompactResult`, a mapping, or None."""
@@ -203,10 +207,7 @@ class CompactionRun:
             for message in batch
         ):
             raise PathChanged
-        if count_message_tokens(_as_message(result.summary)) >= source.tokens:
-            raise SummaryRefusedError(
-                f"the summary is not smaller than the {source.tokens} tokens it replaces"
-            )
+        require_gain(source, result.summary)
         token = self._token(source.first_id, source.last_id, leaf_id)
         return Prepared(source.first_id, source.last_id, result.summary, token, leaf_id)
 
@@ -251,10 +252,6 @@ def _takes_context(function: CustomFunction) -> bool:
     return len(positional) > 1 or any(one.kind == one.VAR_POSITIONAL for one in positional)
 
 
-def _as_message(summary: str) -> Message:
-    return {"parts": [{"type": "text", "text": summary}]}
-
-
 def _read_result(answer: object) -> CompactResult | None:
     """A compaction function's answer, which may be a mapping in either spelling."""
     if answer is None or isinstance(answer, CompactResult):
@@ -285,10 +282,11 @@ def _custom_range(
     """The entries that a function's answer covers, made safe.
 
     An overlay directly before the range belongs to it, so that overlays grow instead of piling up
-    (Sessions document). The range shrinks to whole tool groups.
+    (Sessions document). The range shrinks to whole tool groups, and ends before the newest user
+    message.
 
     :raises CompactionRangeError: an end is unknown or the ends are reversed.
-    :raises SummaryRefusedError: it would hide the newest user message, or nothing is left.
+    :raises SummaryRefusedError: nothing is left of it.
     """
     start = _position(entries, result.from_message_id, last=False)
     end = _position(entries, result.to_message_id, last=True) + 1
@@ -307,7 +305,7 @@ def _custom_range(
     ]
     newest = newest_user_index(outline)
     if newest is not None and start <= newest < end:
-        raise SummaryRefusedError("the range would hide the newest user message")
+        end = groups.align_backward(newest)
     if end <= start or all(entry.overlay is not None for entry in entries[start:end]):
         raise SummaryRefusedError("the range holds no whole message to replace")
     return RangeSource(entries[start:end])

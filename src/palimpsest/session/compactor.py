@@ -172,7 +172,12 @@ class Compactor:
     def _is_due(self, trigger: int) -> bool:
         status = self._state.load(self._session_id)
         tokens = self.estimate(status)
-        return tokens >= trigger and tokens >= status.next_tokens
+        if tokens < trigger:
+            if status.next_tokens:
+                # There is room again: what could not be compacted then is no reason now.
+                self._state.wait_for_tokens(self._session_id, 0)
+            return False
+        return tokens >= status.next_tokens
 
     def record_usage(self, total_tokens: int) -> None:
         """Learn from the provider's report of the last step.

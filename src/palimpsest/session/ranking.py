@@ -202,7 +202,7 @@ def weigh_lengths(
     shares = [(offset, share * share) for offset, share in NEARNESS.items()]
     for term in terms:
         rarity = _rarity(len(term.hits), messages) * term.weight
-        hits = {place: value for place, value in term.hits.items() if place in density}
+        hits = {place: term.hits[place] for place in density.keys() & term.hits.keys()}
         squares = {place: (value * density[place]) ** 2 for place, value in hits.items()}
         for position, crowded in zip(positions, crowding, strict=True):
             near = around = 0.0

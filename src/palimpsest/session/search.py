@@ -193,7 +193,7 @@ class _Search:
         found = self._index.phrase(self._session_id, query.phrase, self._filters, self._limit)
         contents = _one_per_message(found)
         if query.exact or len(contents) >= self._limit:
-            return [self._result(content, content.score) for content in contents]
+            return [self._result(content, 1.0) for content in contents]
         return self._ranked(contents)
 
     def _ranked(self, verbatim: list[Content]) -> list[SearchResult]:
@@ -227,7 +227,7 @@ class _Search:
         order = sorted(ranked, key=lambda doc: (-ranked[doc], -doc))
         docs = [doc for doc in order if doc not in known][: self._limit - len(verbatim)]
         top = max(ranked.values(), default=0.0)
-        results = [self._result(content, top + content.score) for content in verbatim]
+        results = [self._result(content, top + 1.0) for content in verbatim]
         results += [
             self._result(content, ranked[content.doc]) for content in self._index.contents(docs)
         ]

@@ -57,6 +57,9 @@ SOURCE_SHARE = 0.6
 MAX_KEPT_SHARE = 0.9
 """A summary that keeps more than this share of its source's tokens gains nothing worth a run."""
 
+SMALL_SUMMARY_TOKENS = 24
+"""A summary of at most this many tokens is never refused for its size."""
+
 _EXTRACT_TOKENS = 50_000
 _REQUEST_OVERHEAD = 700
 _OVERFLOW_HINTS = (
@@ -145,7 +148,7 @@ class RangeSummarizer:
         else:
             summary, found = await self._ask(source, previous, budget)
         summary = add_standing(check_summary(summary), merge_standing(standing, found))
-        self._require_gain(source, summary)
+        require_gain(source, summary)
         return summary
 
     @staticmethod
@@ -157,15 +160,6 @@ class RangeSummarizer:
         if limit is not None:
             wanted = min(wanted, max(MIN_SUMMARY_TOKENS, int(limit * LIMIT_SHARE)))
         return max(1, min(wanted, MAX_SUMMARY_TOKENS, int(source.tokens * SOURCE_SHARE)))
-
-    @staticmethod
-    def _require_gain(source: RangeSource, summary: str) -> None:
-        shown: Message = {"parts": [{"type": "text", "text": summary}]}
-        tokens = count_message_tokens(shown)
-        if tokens >= source.tokens or tokens > source.tokens * MAX_KEPT_SHARE + MIN_SUMMARY_TOKENS:
-            raise SummaryRefusedError(
-                f"the summary has {tokens} tokens and replaces {source.tokens}: nothing is gained"
-            )
 
     async def _extract(
         self, extractor: ExtractiveSummarizer, source: RangeSource, previous: str, budget: int
@@ -221,6 +215,22 @@ class RangeSummarizer:
                 summary = check_summary(answer)
             await asyncio.sleep(0)
         return summary, standing
+
+
+def require_gain(source: RangeSource, summary: str) -> None:
+    """Refuse a summary that is not worth laying over its source.
+
+    A very short one is taken as it is: ranges of a few words have nothing to gain or lose.
+
+    :raises SummaryRefusedError: it is as large as its source, or nearly.
+    """
+    tokens = count_message_tokens({"parts": [{"type": "text", "text": summary}]})
+    if tokens <= SMALL_SUMMARY_TOKENS:
+        return
+    if tokens >= source.tokens or tokens > source.tokens * MAX_KEPT_SHARE + MIN_SUMMARY_TOKENS:
+        raise SummaryRefusedError(
+            f"the summary has {tokens} tokens and replaces {source.tokens}: nothing is gained"
+        )
 
 
 def is_overflow(error: BaseException) -> bool:
