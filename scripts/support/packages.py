@@ -19,6 +19,7 @@ _WHEEL_OPTIONS = (
     "--abi=abi3",
     "--abi=none",
     "--only-binary=:all:",
+    "--ignore-requires-python",  # pip judges by the Python that runs it
     "--no-deps",
     "--require-hashes",
     "--no-compile",
@@ -52,6 +53,13 @@ def ensure_worker_packages() -> Path:
         return PYTHON_MODULES
     _install(REQUIREMENTS / "worker.txt", PYTHON_MODULES)
     return PYTHON_MODULES
+
+
+def ensure_packages(name: str) -> Path:
+    """A directory with the packages of ``scripts/requirements/{name}.txt``: for tests, benches."""
+    directory = TEST_MODULES.with_name(f"{name}-modules")
+    _install(REQUIREMENTS / f"{name}.txt", directory)
+    return directory
 
 
 def ensure_test_packages() -> Path:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.packages import ensure_worker_packages
-from support.worker_config import define_worker
+from support.packages import ensure_packages, ensure_worker_packages
+from support.worker_config import define_worker, vendored_modules
 from support.workerd import Workerd
 
 from tests.support.https_server import HttpsServer
@@ -27,9 +27,10 @@ Run = Callable[[str], Any]
 def run(tmp_path_factory: pytest.TempPathFactory, snapshot: bool) -> Iterator[Run]:
     """Runs one experiment of the Worker against an https server."""
     ensure_worker_packages()
+    extra = vendored_modules(ensure_packages("worker-clients"))
     with HttpsServer(tmp_path_factory.mktemp("https")) as server:
         worker = Workerd(
-            define_worker(WORKER, assets=False),
+            define_worker(WORKER, extra_modules=extra, assets=False),
             tmp_path_factory.mktemp("clients"),
             snapshot=snapshot,
             trusted_certificates=[server.certificate],
@@ -74,6 +75,14 @@ def test_urllib_tells_network_failures(run: Run) -> None:
 
 def test_openers_and_other_addresses_work(run: Run) -> None:
     assert run("urllib_opener") == {"status": 200, "inline": "hello"}
+
+
+@pytest.mark.parametrize("client", ["requests_get", "httpx2_get", "httpx2_sync"])
+def test_other_clients_post_over_https(run: Run, client: str) -> None:
+    answer = run(client)
+    assert answer["status"] == 200
+    assert answer["echo"]["body"] == "a=1"
+    assert answer["echo"]["headers"]["x-key"] == "abc"
 
 
 def test_pyodide_http_finds_what_it_needs(run: Run) -> None:

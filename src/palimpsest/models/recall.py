@@ -198,7 +198,9 @@ def _features(text: str) -> tuple[set[str], set[str]]:
         strong.update(run[index : index + 2] for index in range(max(len(run) - 1, 1)))
     for word in _WORD.findall(_WIDE.sub(" ", text).casefold()):
         bare = word.strip("'’-")
-        weak.update(f"related {index}" for index, group in enumerate(_RELATED) if bare in group)
+        for index, group in enumerate(_RELATED):
+            if bare in group:
+                weak |= {f"related {index}", bare}
         stem = _stem(bare)
         if stem and bare not in _STOP_WORDS and bare not in _WEAK_WORDS:
             strong.add(stem)

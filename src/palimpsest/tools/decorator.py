@@ -72,7 +72,8 @@ def tool(
     options = ToolOptions(name, description, needs_approval, timeout, max_output_chars)
 
     def mark(marked: F) -> F:
-        setattr(marked, _ATTRIBUTE, options)
+        # Static and class methods are looked up as the function inside.
+        setattr(getattr(marked, "__func__", marked), _ATTRIBUTE, options)
         return marked
 
     return mark if function is None else mark(function)

@@ -67,7 +67,7 @@ def read_signature(function: Callable[..., Any]) -> Signature:
     """
     name = getattr(function, "__name__", repr(function))
     try:
-        hints = typing.get_type_hints(function, include_extras=True)
+        hints = _read_hints(function)
     except (NameError, TypeError) as error:
         raise ToolDefinitionError(f"tool {name!r}: its types cannot be read: {error}") from error
     description, described = _read_docstring(function)
@@ -106,6 +106,29 @@ def read_signature(function: Callable[..., Any]) -> Signature:
         raise ToolDefinitionError(f"tool {name!r}: {error}") from error
     result: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(Any)
     return Signature(description, _plain_schema(schema), context_parameter, model, fields, result)
+
+
+def _read_hints(function: Callable[..., Any]) -> dict[str, Any]:
+    """The parameters' types; names of the function's own closure are known.
+
+    The result's type is not needed: results are written as what they are.
+    """
+    inner: Any = inspect.unwrap(getattr(function, "__func__", function))
+    closure: dict[str, Any] = {}
+    if inspect.isfunction(inner):
+        closure.update(inspect.getclosurevars(inner).nonlocals)
+
+    def holder() -> None:
+        """Holds the annotations to resolve."""
+
+    holder.__annotations__ = {
+        parameter.name: parameter.annotation
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.annotation is not parameter.empty
+    }
+    return typing.get_type_hints(
+        holder, getattr(inner, "__globals__", {}), closure, include_extras=True
+    )
 
 
 def _plain_schema(schema: dict[str, Any]) -> dict[str, Any]:

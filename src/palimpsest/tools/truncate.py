@@ -10,8 +10,8 @@ from typing import Any, cast
 
 from palimpsest.messages import dump_json
 
-_MIN_STRING = 80
-_MIN_ITEMS = 2
+_MIN_TEXT = 60
+"""A shorter text would be nothing but the note of what was left out."""
 
 
 def shorten_output(value: Any, max_chars: int) -> Any:
@@ -25,16 +25,17 @@ def shorten_output(value: Any, max_chars: int) -> Any:
         return value
     if isinstance(value, str):
         return shorten_text(value, max_chars)
-    limit = max_chars
-    items = 200
-    shortened = value
-    # Lists get shorter first, then texts: ten short rows tell more than one long one.
-    for _attempt in range(12):
-        shortened = _shorten(value, max(_MIN_STRING, limit // 4), items, depth=8)
+    text, items, depth = max_chars // 4, 200, 8
+    while True:
+        shortened = _shorten(value, max(text, _MIN_TEXT), max(items, 1), depth)
         if _size(shortened) <= max_chars:
             return shortened
-        limit = limit // 2
-        items = max(_MIN_ITEMS, items // 2)
+        if depth <= 1:
+            break
+        # Texts and lists get shorter together; what is nested deepest goes last.
+        if text <= _MIN_TEXT and items <= 1:
+            depth -= 1
+        text, items = text // 2, items // 2
     return shorten_text(dump_json(value), max_chars)
 
 
