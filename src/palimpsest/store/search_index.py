@@ -83,7 +83,7 @@ where rowid = cast(?1 as integer)
 """
 
 
-POSTINGS = 4_000
+POSTINGS = 2_000
 """The most messages that one expression is looked up in, newest first."""
 
 # The keys of one session, or of all (?1 null).
@@ -159,14 +159,14 @@ def _passes(first: int) -> str:
 _PHRASE = f"""
 with {_SPAN}
 select
-  d.doc, d.row, d.message_id, n.session_id, d.role, d.created_at, d.text, d.tools, d.about, -f.rank
-from assistant_fts f
-cross join assistant_search d on d.doc = f.rowid
-join assistant_search_sessions n on n.number = d.doc / {SESSION_SPAN}
-where f.assistant_fts match ?2
-  and f.rowid between (select first from span) and (select last from span)
+  d.rowid, cast(d.row as integer), d.message_id,
+  (select session_id from assistant_search_sessions where number = d.rowid / {SESSION_SPAN}),
+  d.role, cast(d.created_at as integer), d.text, d.tools, d.about
+from assistant_fts d
+where d.assistant_fts match ?2
+  and d.rowid between (select first from span) and (select last from span)
   and {_passes(3)}
-order by f.rank limit cast(?6 as integer)
+order by d.rowid desc limit cast(?6 as integer)
 """
 
 _TRAITS = f"""
@@ -255,7 +255,6 @@ class Content:
     text: str
     tools: str
     about: str
-    score: float
 
 
 class SearchIndex:
@@ -429,12 +428,12 @@ class SearchIndex:
         statement = _GRAM_POSTINGS if grams else _WORD_POSTINGS
         wanted = json.dumps(expressions, ensure_ascii=False)
         found = [json.loads(str(row[0])) for row in self.sql.execute(statement, session_id, wanted)]
-        return self._first_pieces(found)
+        return self._first_pieces(found, session_id is None)
 
     def phrase(
         self, session_id: str | None, match: str, filters: Filters, limit: int
     ) -> list[Content]:
-        """The messages that match one FTS5 expression of the word index, the best (bm25) first."""
+        """The messages that match one FTS5 expression of the word index, newest first."""
         rows = self.sql.execute(_PHRASE, session_id, match, *filters.bindings(), limit)
         return [Content(*cast("list[Any]", row)) for row in rows]
 
@@ -445,13 +444,17 @@ class SearchIndex:
         return [Candidate(*row) for row in json.loads(str(rows[0][0]))]
 
     def contents(self, docs: Sequence[int]) -> list[Content]:
-        """The words of messages, in the order asked for; scores are 0."""
+        """The words of messages, in the order asked for."""
         rows = self.sql.execute(_CONTENT, json.dumps(docs))
-        return [Content(*cast("list[Any]", [*row, 0.0])) for row in rows]
+        return [Content(*cast("list[Any]", row)) for row in rows]
 
-    def _first_pieces(self, postings: list[list[int]]) -> list[list[int]]:
+    def _first_pieces(self, postings: list[list[int]], several: bool) -> list[list[int]]:
         """The postings with every further piece replaced by its message's first piece."""
-        further = {doc for hits in postings for doc in hits if doc % SESSION_SPAN >= FIRST_PIECE}
+        further: set[int] = set()
+        for hits in postings:
+            # The keys of further pieces are the last of their session, and keys descend.
+            if hits and (several or hits[0] % SESSION_SPAN >= FIRST_PIECE):
+                further |= {doc for doc in hits if doc % SESSION_SPAN >= FIRST_PIECE}
         if not further:
             return postings
         rows = self.sql.execute(
