@@ -14,6 +14,7 @@ import pytest
 from model_rig import PROVIDERS, ServerRun
 
 from palimpsest.abort import Abort
+from palimpsest.chat.calibration import LearnedCounter
 from palimpsest.chat.loop import StepReport, run_loop
 from palimpsest.messages import Message, text_message
 from palimpsest.models import OfflineModel
@@ -549,3 +550,15 @@ async def test_tools_see_their_context(run: ServerRun) -> None:
     made = Tool(name="who", description="", parameters={"type": "object"}, execute=execute)
     await take(run.model("openai"), tools={"who": made}, agent="the agent", session_id="s1")
     assert (seen[0].tool_call_id, seen[0].agent, seen[0].session_id) == ("c9", "the agent", "s1")
+
+
+async def test_what_was_learned_survives(host: Any) -> None:
+    counter = LearnedCounter(host, "openai:m")
+    assert counter.calibration.samples == 0
+    for _ in range(3):
+        counter.calibration.observe(1000, 1300)
+    counter.save()
+    again = LearnedCounter(host, "openai:m")
+    assert again.calibration.ratio == pytest.approx(1.3)
+    assert again.calibration.samples == 3
+    assert LearnedCounter(host, "openai:other").calibration.samples == 0

@@ -7,6 +7,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from palimpsest.chat.accumulator import Chunk
+from palimpsest.chat.calibration import LearnedCounter
 from palimpsest.chat.loop import StepReport, run_loop
 from palimpsest.chat.turns import Turn
 from palimpsest.errors import PalimpsestError
@@ -26,6 +27,7 @@ async def answer(agent: ChatAgent, turn: Turn) -> AsyncGenerator[Chunk, None]:
     session = turn.session
     own = {**tools_of(agent), **await session.tools(), **await agent.sessions.tools()}
     compactor = session.compactor
+    counter = LearnedCounter(agent.host, agent.current_model.name)
 
     async def context() -> list[Message]:
         history = await session.get_history(turn.leaf_id)
@@ -42,6 +44,7 @@ async def answer(agent: ChatAgent, turn: Turn) -> AsyncGenerator[Chunk, None]:
         usage = report.usage
         if usage is None:
             return
+        counter.save()
         await agent.sessions.ensure(turn.session_id, "New conversation")
         await agent.sessions.add_usage(
             turn.session_id, usage.input_tokens or 0, usage.output_tokens or 0
@@ -57,6 +60,7 @@ async def answer(agent: ChatAgent, turn: Turn) -> AsyncGenerator[Chunk, None]:
             name: tool for name, tool in client_tools(turn.client_tools).items() if name not in own
         },
         abort=turn.abort,
+        counter=counter,
         on_overflow=make_room,
         on_step=count,
         max_steps=agent.max_steps,
