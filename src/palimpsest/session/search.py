@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from typing import TypeVar, cast
 
@@ -21,7 +21,7 @@ from palimpsest.session.ranking import (
 )
 from palimpsest.session.search_dates import named_times
 from palimpsest.session.search_query import Query, Variant, parse_query
-from palimpsest.session.search_snippets import Highlighter, snippet
+from palimpsest.session.search_snippets import Highlighter, Snippet
 from palimpsest.store.search_index import (
     FIRST_PIECE,
     SESSION_SPAN,
@@ -51,12 +51,6 @@ class SearchResult:
     content: str
     """The message's text; for a message without text, what its tools took and gave."""
 
-    snippet: str
-    """The best place of the content, as plain text."""
-
-    highlights: tuple[tuple[int, int], ...]
-    """Where the query's words are in the snippet: (start, end) in characters, ascending."""
-
     score: float
     """The larger the better; comparable within one search only."""
 
@@ -66,16 +60,27 @@ class SearchResult:
     row: int
     """The message's number in its session."""
 
+    _place: Snippet = field(repr=False, compare=False)
+
+    @property
+    def snippet(self) -> str:
+        """The best place of the content, as plain text."""
+        return self._place.cut()[0]
+
+    @property
+    def highlights(self) -> tuple[tuple[int, int], ...]:
+        """Where the query's words are in the snippet: (start, end) in characters, ascending."""
+        return self._place.cut()[1]
+
     def marked(self, before: str = "<mark>", after: str = "</mark>") -> str:
         """The snippet for HTML: escaped, with ``before`` and ``after`` around each highlight."""
+        snippet, highlights = self._place.cut()
         pieces: list[str] = []
         end = 0
-        for start, stop in self.highlights:
-            pieces += (
-                escape(self.snippet[end:start]), before, escape(self.snippet[start:stop]), after,
-            )  # fmt: skip
+        for start, stop in highlights:
+            pieces += (escape(snippet[end:start]), before, escape(snippet[start:stop]), after)
             end = stop
-        return "".join((*pieces, escape(self.snippet[end:])))
+        return "".join((*pieces, escape(snippet[end:])))
 
 
 def search_messages(
@@ -312,17 +317,15 @@ class _Search:
 
     def _result(self, content: Content, score: float) -> SearchResult:
         fields = (content.text, content.tools, content.about)
-        cut, highlights = snippet(fields, self._highlighter)
         return SearchResult(
             id=content.message_id,
             session_id=content.session_id,
             role=content.role,
             content=content.text or content.tools,
-            snippet=cut,
-            highlights=highlights,
             score=score,
             created_at=content.created_at,
             row=content.row,
+            _place=Snippet(fields, self._highlighter),
         )
 
 

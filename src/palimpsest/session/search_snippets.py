@@ -32,12 +32,17 @@ class Highlighter:
     """
 
     def __init__(self, shown: Iterable[str]) -> None:
+        self._shown = list(shown)
+        self._read = False
         self._words: set[str] = set()
         self._phrases: dict[str, list[re.Pattern[str]]] = {}
         self._beginnings: tuple[str, ...] = ()
         self._runs: list[str] = []
-        for entry in shown:
+
+    def _prepare(self) -> None:
+        for entry in self._shown:
             self._add(entry)
+        self._read = True
 
     def _add(self, entry: str) -> None:
         words = _fold(entry.lower()).rstrip("*").split()
@@ -52,6 +57,8 @@ class Highlighter:
 
     def find(self, text: str) -> list[Range]:
         """The ranges of the query's words in a text, ascending and without overlap."""
+        if not self._read:
+            self._prepare()
         folded = _fold(text.lower())
         if len(folded) != len(text):  # a few characters have a longer lower case
             folded = text
@@ -120,6 +127,23 @@ def _fold(text: str) -> str:
     if text.isascii() or not _ACCENTED.search(text):
         return text
     return _ACCENTED.sub(lambda found: unicodedata.normalize("NFD", found[0])[0], text)
+
+
+class Snippet:
+    """The snippet of one result, made when it is first asked for: many are never shown."""
+
+    __slots__ = ("_cut", "_fields", "_highlighter")
+
+    def __init__(self, fields: Sequence[str], highlighter: Highlighter) -> None:
+        self._fields = fields
+        self._highlighter = highlighter
+        self._cut: tuple[str, tuple[Range, ...]] | None = None
+
+    def cut(self) -> tuple[str, tuple[Range, ...]]:
+        """The text of the snippet and the ranges to highlight in it."""
+        if self._cut is None:
+            self._cut = snippet(self._fields, self._highlighter)
+        return self._cut
 
 
 def snippet(fields: Sequence[str], highlighter: Highlighter) -> tuple[str, tuple[Range, ...]]:
