@@ -102,6 +102,16 @@ def test_an_earlier_summary_is_carried_on() -> None:
     assert sorted(again.split("\n")) == sorted(second.split("\n")), "nothing is lost or doubled"
 
 
+def test_a_models_prose_is_carried_sentence_by_sentence() -> None:
+    prose = "## Topic\nMoving a shop.\n\n" + " ".join(
+        f"The shelf {i} holds the parcels of customer C-{100 + i} until they are fetched."
+        for i in range(30)
+    )
+    summary = extractive_summary([text_message("1", "user", "ok")], 200, prose)
+    assert "Moving a shop." in summary
+    assert summary.count("customer C-1") >= 5
+
+
 def test_nothing_to_state() -> None:
     assert extractive_summary([], 100) == ""
     assert extractive_summary([{"id": "1", "role": "user", "parts": []}], 100) == ""

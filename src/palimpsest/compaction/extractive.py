@@ -352,13 +352,20 @@ def _carried_units(
         role, colon, said = text.partition(": ")
         if not colon or role not in _ROLE_LABELS:
             role, said = "", text
-        failed = re.match(r"tool (\S+) .*failed: ", said)
-        resolved = failed is not None and failed.group(1) in succeeded
-        own: Kind = "fact" if resolved else kind
-        if own == "fact" and not resolved:
-            own = _kind_of(said)
-        units.append(_Unit(said, role, own, len(units), carried=True))
+        # A model's summary may be prose: each sentence of it competes by itself.
+        for sentence in _SENTENCE_END.split(said) if len(said) > _MAX_UNIT_CHARS else [said]:
+            if sentence:
+                own = _carried_kind(sentence, kind, succeeded)
+                units.append(_Unit(sentence, role, own, len(units), carried=True))
     return units
+
+
+def _carried_kind(statement: str, kind: Kind, succeeded: set[str]) -> Kind:
+    """The kind its heading gives a statement; a failure that a success followed is a fact."""
+    failed = re.match(r"tool (\S+) .*failed: ", statement)
+    if failed is not None and failed.group(1) in succeeded:
+        return "fact"
+    return _kind_of(statement) if kind == "fact" else kind
 
 
 _ROLE_LABELS = frozenset({"user", "assistant", "system", "tool"})
