@@ -112,13 +112,11 @@ def test_what_raises_a_turn(
     assert turn_factor(candidate(**fields), candidate(**before), question) > plain
 
 
-def test_turns_that_ask_are_held_back_only_for_plain_queries() -> None:
+def test_turns_that_ask_are_held_back() -> None:
     asking = candidate(traits=ASKS | HAS_QUESTION)
     assert turn_factor(asking, candidate(), Question()) < turn_factor(
         candidate(), candidate(), Question()
     )
-    bare = Question(plain=False)
-    assert turn_factor(asking, candidate(), bare) == turn_factor(candidate(), candidate(), bare)
 
 
 def day(text: str) -> int:

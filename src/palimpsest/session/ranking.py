@@ -59,7 +59,7 @@ FACTORS = {
     "number": 0.18,
     "when": 0.50,
 }
-"""Natural logarithms of the factors of what a turn does, for queries in plain words."""
+"""Natural logarithms of the factors of what a turn does."""
 
 LENGTH_POWER = 0.1
 """How much longer turns are preferred, between 4 and 60 words."""
@@ -99,9 +99,6 @@ class Question:
 
     words: frozenset[str] = frozenset()
     """All its words in lower case, for names of speakers."""
-
-    plain: bool = True
-    """Whether it is in plain words; for a bare keyword what a turn does is no matter."""
 
     asks_time: bool = False
     asks_number: bool = False
@@ -247,17 +244,16 @@ def turn_factor(candidate: Candidate, before: Candidate | None, question: Questi
     """
     power = _length_power(candidate.words)
     traits = candidate.traits
-    if question.plain:
-        if traits & ASKS:
-            power += FACTORS["asks"]
-        if traits & ABOUT_SELF:
-            power += FACTORS["about self"]
-        if traits & ABOUT_OTHER:
-            power += FACTORS["about other"]
-        if before is None or abs(candidate.said_at - before.said_at) > PAUSE:
-            power += FACTORS["opens"]
-        elif before.traits & HAS_QUESTION:
-            power += FACTORS["answers"]
+    if traits & ASKS:
+        power += FACTORS["asks"]
+    if traits & ABOUT_SELF:
+        power += FACTORS["about self"]
+    if traits & ABOUT_OTHER:
+        power += FACTORS["about other"]
+    if before is None or abs(candidate.said_at - before.said_at) > PAUSE:
+        power += FACTORS["opens"]
+    elif before.traits & HAS_QUESTION:
+        power += FACTORS["answers"]
     if question.asks_time and traits & TELLS_TIME:
         power += FACTORS["time"]
     if question.asks_number and traits & TELLS_NUMBER:

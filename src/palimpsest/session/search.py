@@ -309,7 +309,6 @@ class _Search:
         times = [candidate.said_at for candidate in candidates] or [0]
         return Question(
             words=query.words,
-            plain=query.plain,
             asks_time=query.asks_time,
             asks_number=query.asks_number,
             times=named_times(query.text, self._now, min(times), max(times)),

@@ -34,13 +34,6 @@ _NUMBER_QUESTION = re.compile(r"\bhow (?:many|much|long|old|often|far|big|tall)\
 _TIME_QUESTION = re.compile(
     r"\bwhen\b|\b(?:what|which) (?:date|day|month|year|time|week)\b|\bhow long ago\b"
 )
-_QUESTION_WORDS = frozenset(
-    (
-        "what", "when", "where", "which", "who", "whom", "whose", "why", "how", "did", "do", "does",
-        "is", "are", "was", "were", "can", "could",
-    )
-)  # fmt: skip
-
 SYNONYM_VALUE = 0.7
 """What a synonym counts beside the word itself."""
 
@@ -93,7 +86,6 @@ class Query:
     """The whole query as one FTS5 phrase, where looking for it first makes sense."""
 
     words: frozenset[str]
-    plain: bool
     asks_time: bool
     asks_number: bool
 
@@ -119,7 +111,6 @@ def parse_query(text: str) -> Query | None:
         exact=exact,
         phrase=_lean_phrase(phrases, exact, text, len(parts)),
         words=frozenset(parts),
-        plain=len(parts) > 3 or text.endswith("?") or bool(parts and parts[0] in _QUESTION_WORDS),
         asks_time=_TIME_QUESTION.search(lowered) is not None,
         asks_number=_NUMBER_QUESTION.search(lowered) is not None,
     )
