@@ -29,6 +29,9 @@ from palimpsest.messages import Part, is_compaction_message, validate_message
 if TYPE_CHECKING:
     from palimpsest.chat.agent import ChatAgent
 
+READONLY = "This connection may read along, but not write."
+"""What a readonly connection is told that sends a message."""
+
 
 async def take(agent: ChatAgent, connection: Connection, frame: Mapping[str, Any]) -> bool:
     """Do what a frame asks for; whether it was one of the chat's."""
@@ -41,6 +44,11 @@ async def take(agent: ChatAgent, connection: Connection, frame: Mapping[str, Any
         return True
     if parsed is None:
         return False
+    if connection.readonly and not isinstance(parsed, ResumeRequest | ResumeAck):
+        agent.events.count("chat.frame.readonly")
+        if isinstance(parsed, ChatRequest):
+            connection.send(ResponseFrames(parsed.request_id).error(READONLY))
+        return True
     lane = agent.lane(connection.session_id)
     match parsed:
         case ChatRequest():

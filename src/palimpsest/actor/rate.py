@@ -1,0 +1,41 @@
+"""A limit on how fast one connection may send: a bucket that fills with time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimit:
+    """``burst`` messages at once, and ``per_second`` in the long run.
+
+    :raises ValueError: a figure is not above 0.
+    """
+
+    burst: int
+    per_second: float
+
+    def __post_init__(self) -> None:
+        if self.burst < 1 or not self.per_second > 0:
+            raise ValueError(f"a rate limit's figures are above 0: {self}")
+
+
+class RateBuckets:
+    """What each connection may still send. Kept in memory: a waking object forgives."""
+
+    def __init__(self, limit: RateLimit) -> None:
+        self._limit = limit
+        self._buckets: dict[str, tuple[float, int]] = {}
+
+    def take(self, connection_id: str, now: int) -> bool:
+        """Whether a message may pass at ``now`` (ms since 1970); it is counted if so."""
+        level, since = self._buckets.get(connection_id, (float(self._limit.burst), now))
+        level += max(0, now - since) / 1000 * self._limit.per_second
+        level = min(level, float(self._limit.burst))
+        allowed = level >= 1
+        self._buckets[connection_id] = (level - 1 if allowed else level, now)
+        return allowed
+
+    def forget(self, connection_id: str) -> None:
+        """Drop a closed connection's bucket."""
+        self._buckets.pop(connection_id, None)
