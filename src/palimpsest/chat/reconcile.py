@@ -111,7 +111,11 @@ def _accepted(unknown: list[Message], plan: Submission, store_is_empty: bool) ->
 
 
 def _text(message: Message) -> str:
-    return text_of(message) if isinstance(message.get("parts"), list) else ""
+    """The text of a message that was not checked."""
+    parts: Any = message.get("parts")
+    if not isinstance(parts, list):
+        return ""
+    return text_of({"parts": [part for part in cast("list[Any]", parts) if isinstance(part, dict)]})
 
 
 def is_edit(stored: Message, sent: Message) -> bool:
