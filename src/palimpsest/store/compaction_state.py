@@ -156,6 +156,7 @@ class CompactionStateStore:
             " tokens_before = excluded.tokens_before, tokens_after = excluded.tokens_after,"
             " next_tokens = excluded.next_tokens, compactions = compactions + 1,"
             " usage_offset = 0, failures = case when ?7 then failures else 0 end,"
+            " model_retry_at = case when ?7 then model_retry_at else 0 end,"
             " last_error = case when ?7 then last_error else null end,"
             " last_error_at = case when ?7 then last_error_at else null end",
             session_id,
