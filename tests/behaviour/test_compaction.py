@@ -329,7 +329,7 @@ async def test_runs_that_end_with_the_process_are_counted(host: Any) -> None:
     for _ in range(3):
         summarize = Summarizer(hang)
         heard = Listening(current, summarize)
-        work = asyncio.ensure_future(current.advance(1))
+        work = asyncio.ensure_future(current.advance(31))
         while not summarize.prompts:
             await asyncio.sleep(0)
         again = current.restarted()
@@ -339,7 +339,7 @@ async def test_runs_that_end_with_the_process_are_counted(host: Any) -> None:
     summarize = Summarizer(hang)
     heard = Listening(current, summarize)
     assert heard.session.compactor.status().failures == 3
-    await current.advance(1)
+    await current.advance(31)
     assert summarize.prompts == [], "asked three times, then no more for a while"
     assert len(await heard.session.get_compactions()) == 1
     assert "BX-10" in text_of((await heard.session.get_history())[3])

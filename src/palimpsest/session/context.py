@@ -25,7 +25,7 @@ from palimpsest.session.providers import (
     resolve,
 )
 from palimpsest.store.context import PROMPT_KEY, ContextStore
-from palimpsest.tokens import estimate_string_tokens
+from palimpsest.tokens import count_string_tokens, estimate_string_tokens
 
 RULE = "\u2550" * 46
 """The line above and below a block's header."""
@@ -250,7 +250,7 @@ class ContextBlocks:
         """Heuristic tokens of the frozen prompt, without rendering it; 0 before a first freeze."""
         if self._prompt is None and isinstance(self._prompt_store, _StoredPrompt):
             self._prompt = self._prompt_store.get()
-        return 0 if self._prompt is None else estimate_string_tokens(self._prompt)
+        return 0 if self._prompt is None else count_string_tokens(self._prompt)
 
     async def reminder(self) -> str | None:
         """Blocks that changed since the prompt was frozen, for the newest user message.

@@ -12,7 +12,7 @@ from palimpsest.session.compactor_store import PathEntry
 from palimpsest.session.history import History
 from palimpsest.store.opening import Stores
 from palimpsest.store.rows import Interval, MessageRow, Overlay, Place, StoredCompaction
-from palimpsest.tokens import TOKENS_PER_MESSAGE, estimate_string_tokens
+from palimpsest.tokens import TOKENS_PER_MESSAGE, count_string_tokens
 
 T = TypeVar("T")
 
@@ -158,7 +158,7 @@ class OverlayAccess:
         place, begin, end = ends
         self._stores.messages.changed(self._session_id)
         overlay_id = self._host.random_id()
-        tokens = TOKENS_PER_MESSAGE + estimate_string_tokens(summary)
+        tokens = TOKENS_PER_MESSAGE + count_string_tokens(summary)
         self._stores.overlays.insert(
             place, overlay_id, summary, begin, end, tokens, self._host.now()
         )
