@@ -447,3 +447,12 @@ async def test_summaries_of_overlays_are_not_indexed(host: Any) -> None:
     index = SearchIndex(host.sql)
     index.add("s", 1, text_message("compaction_1", "user", "summary of apples"), START)
     assert ids(index, "apples") == []
+
+
+async def test_whose_name_it_is_without_speakers(host: Any) -> None:
+    texts: list[str] = []
+    for day in range(8):
+        texts += [f"Hello Mira, day {day}. I went sailing.", "Good to hear. I went sailing too."]
+    index = filled(host, *texts)
+    found = search(index, "When did Mira go sailing?", limit=6)
+    assert {result.role for result in found} == {"assistant"}

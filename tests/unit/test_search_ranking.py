@@ -13,6 +13,7 @@ from palimpsest.session.ranking import (
     Sittings,
     Term,
     rank_words,
+    role_named,
     turn_factor,
     weigh_lengths,
 )
@@ -189,3 +190,15 @@ def test_a_snippet_without_a_match_is_the_beginning() -> None:
     shown, highlights = snippet(["word " * 100], Highlighter(["none"]))
     assert shown.startswith("word word")
     assert highlights == ()
+
+
+def test_a_name_that_one_role_says_is_the_other_roles() -> None:
+    known = {
+        place: candidate(place, role="user" if place % 2 else "assistant") for place in range(1, 41)
+    }
+    said_by_user = Term(dict.fromkeys(range(1, 20, 2), 1.0))
+    assert role_named(said_by_user, known) == "assistant"
+    assert role_named(Term({1: 1.0}), known) is None
+    assert role_named(Term(dict.fromkeys(range(1, 20), 1.0)), known) is None
+    known[3] = candidate(3, speaker="ana")
+    assert role_named(said_by_user, known) is None

@@ -82,6 +82,11 @@ LONG_LEAST = -0.2
 """The least that length alone takes: the message that holds a word stays before its neighbours."""
 
 
+NAMED_AT_LEAST = 4
+NAMED_MORE = 3
+"""How often, and how many times more often, one of two roles says a name that is the other's."""
+
+
 @dataclass(slots=True)
 class Term:
     """One word or phrase of the query and where it was found."""
@@ -99,6 +104,9 @@ class Question:
 
     words: frozenset[str] = frozenset()
     """All its words in lower case, for names of speakers."""
+
+    roles: frozenset[str] = frozenset()
+    """The roles whose speaker it names, where messages do not tell their speakers."""
 
     asks_time: bool = False
     asks_number: bool = False
@@ -237,6 +245,28 @@ def _crowding(positions: Sequence[int], known: Mapping[int, Candidate]) -> list[
     ]
 
 
+def role_named(name: Term, known: Mapping[int, Candidate]) -> str | None:
+    """The role that bears a name, as far as the messages tell.
+
+    Of two who talk, one calls the other by name and hardly ever themselves: the name belongs to
+    the role that does not say it.
+
+    :param name: where the name is said.
+    """
+    said: dict[str, int] = {}
+    unsaid: dict[str, int] = {}
+    for position, candidate in known.items():
+        if candidate.speaker:
+            return None
+        counts = said if position in name.hits else unsaid
+        counts[candidate.role] = counts.get(candidate.role, 0) + 1
+    roles = sorted(said.keys() | unsaid.keys(), key=lambda role: said.get(role, 0))
+    if len(roles) != 2 or said.get(roles[1], 0) < NAMED_AT_LEAST:
+        return None
+    shares = [said.get(role, 0) / (said.get(role, 0) + unsaid.get(role, 0)) for role in roles]
+    return roles[0] if shares[0] * NAMED_MORE <= shares[1] else None
+
+
 def turn_factor(candidate: Candidate, before: Candidate | None, question: Question) -> float:
     """What the score by words is multiplied with for what the turn does.
 
@@ -258,7 +288,9 @@ def turn_factor(candidate: Candidate, before: Candidate | None, question: Questi
         power += FACTORS["time"]
     if question.asks_number and traits & TELLS_NUMBER:
         power += FACTORS["number"]
-    if not question.words.isdisjoint((candidate.speaker or candidate.role).split()):
+    if candidate.role in question.roles or not question.words.isdisjoint(
+        (candidate.speaker or candidate.role).split()
+    ):
         power += FACTORS["speaker"]
     if any(start <= candidate.said_at < end for start, end in question.times):
         power += FACTORS["when"]

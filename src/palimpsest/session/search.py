@@ -16,6 +16,7 @@ from palimpsest.session.ranking import (
     Sittings,
     Term,
     rank_words,
+    role_named,
     turn_factor,
     weigh_lengths,
 )
@@ -218,8 +219,8 @@ class _Search:
         for position in scores:
             scores[position] += sittings.score(position)
         known, chosen = self._candidates(scores, keys)
-        scores = weigh_lengths(terms, extent.messages, chosen, known)
-        question = self._question(known.values())
+        question, subject = self._question(terms, known)
+        scores = weigh_lengths(subject, extent.messages, chosen, known)
         ranked = {
             known[position].doc: (score + sittings.score(position))
             * turn_factor(known[position], known.get(position - 1), question)
@@ -304,15 +305,29 @@ class _Search:
             return None
         return set(place.values())
 
-    def _question(self, candidates: Iterable[Candidate]) -> Question:
+    def _question(
+        self, terms: list[Term], known: dict[int, Candidate]
+    ) -> tuple[Question, list[Term]]:
+        """What the query asks for besides its words, and its terms that name no speaker."""
         query = self._query
-        times = [candidate.said_at for candidate in candidates] or [0]
-        return Question(
+        speakers = {word for one in known.values() for word in one.speaker.split()}
+        roles: set[str] = set()
+        subject: list[Term] = []
+        for asked, term in zip(query.terms, terms, strict=True):
+            role = role_named(term, known) if asked.name else None
+            if role is not None:
+                roles.add(role)
+            elif asked.name not in speakers:
+                subject.append(term)
+        times = [candidate.said_at for candidate in known.values()] or [0]
+        question = Question(
             words=query.words,
+            roles=frozenset(roles),
             asks_time=query.asks_time,
             asks_number=query.asks_number,
             times=named_times(query.text, self._now, min(times), max(times)),
         )
+        return question, subject or terms
 
     def _result(self, content: Content, score: float) -> SearchResult:
         fields = (content.text, content.tools, content.about)

@@ -72,6 +72,9 @@ class QueryTerm:
 
     weight: float = 1.0
 
+    name: str = ""
+    """The word in lower case where it may be somebody's name (it is written with a capital)."""
+
 
 @dataclass(slots=True)
 class Query:
@@ -183,7 +186,10 @@ def _token_terms(token: str) -> Iterator[tuple[QueryTerm, bool]]:
         return
     simple = len(parts) == 1 and core.lower() == parts[0]
     if simple:
-        yield _simple_term(parts[0]), parts[0] in STOP_WORDS
+        term = _simple_term(parts[0])
+        if core[0].isupper() and not core[1:2].isupper():
+            term.name = parts[0]
+        yield term, parts[0] in STOP_WORDS
         return
     stop = all(part in STOP_WORDS for part in parts) and not _has_bare_sign(core)
     yield _identifier_term(core, parts), stop
