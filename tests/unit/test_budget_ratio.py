@@ -108,6 +108,8 @@ def test_compaction_turn_is_the_builtin_command_as_newest_record() -> None:
     assert not is_compaction_turn([record("slashCommand", 0, request=COMPACT), said(1, "hi")])
     foreign = {"id": {"gatekeeperId": 3, "commandId": "compact"}, "args": ""}
     assert not is_compaction_turn([record("slashCommand", 0, request=foreign)])
+    almost = {"id": {"builtin": 1, "commandId": "compact"}, "args": ""}
+    assert not is_compaction_turn([record("slashCommand", 0, request=almost)])
     other = {"id": {"builtin": True, "commandId": "help"}, "args": ""}
     assert not is_compaction_turn([record("slashCommand", 0, request=other)])
 

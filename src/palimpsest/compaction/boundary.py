@@ -7,7 +7,7 @@ The functions named in the compaction article give the numbers of the system it 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from palimpsest.compaction.projection import (
     CompactionProjectionMessage,
@@ -64,20 +64,25 @@ TURN_START_SLACK = 0.5
 
 
 def get_model_token_limits(
-    config: Mapping[str, Any] | str,
+    config: Mapping[str, Any] | object,
     model: str | None = None,
     *,
     registry: ModelWindows = MODEL_WINDOWS,
 ) -> ModelLimits:
     """The input budget of a model and the answer it reserves, in tokens.
 
-    :param config: ``{"provider": …, "model": …}``, or the provider with ``model`` beside it.
+    :param config: ``{"provider": …, "model": …}``, an object with these attributes, or the
+        provider with ``model`` beside it.
     """
     if isinstance(config, str):
         provider, name = config, model or ""
+    elif isinstance(config, Mapping):
+        fields = cast("Mapping[str, Any]", config)
+        provider = str(fields.get("provider", ""))
+        name = str(fields.get("model", fields.get("modelId", "")))
     else:
-        provider = str(config.get("provider", ""))
-        name = str(config.get("model", config.get("modelId", "")))
+        provider = str(getattr(config, "provider", ""))
+        name = str(getattr(config, "model", ""))
     unknown = (DEFAULT_CONTEXT_WINDOW, None)
     window, limit = registry.get((provider, short_model_name(name)), unknown)
     if limit is None and provider == "cloudflare":

@@ -10,7 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 
 from palimpsest.compaction.code_change import CodeChange
@@ -69,10 +76,17 @@ class AiToolCall(Record):
     error: str | None = None
 
 
+def _exactly_true(value: object) -> object:
+    """A 1 equals ``True`` and is not it: a foreign command must not pass for a built-in one."""
+    if value is not True:
+        raise ValueError("builtin is true for built-in commands")
+    return value
+
+
 class BuiltinCommand(Record):
     """The id of a slash command that the system itself provides."""
 
-    builtin: Literal[True]
+    builtin: Annotated[Literal[True], BeforeValidator(_exactly_true)]
     command_id: str
 
 
@@ -81,7 +95,7 @@ class GatekeeperCommand(Record):
 
     gatekeeper_id: Identifier = ""
     command_id: str = ""
-    builtin: Literal[False] | None = None
+    builtin: Any = None
 
 
 class SlashCommandRequest(Record):

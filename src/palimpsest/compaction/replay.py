@@ -39,8 +39,8 @@ from palimpsest.compaction.records import (
 ChangeStatus = Literal["merged", "reverted"]
 """What became of a record in a proposal; one that is still proposed has no status."""
 
-InitialBindings = Mapping[str, Any] | Iterable[tuple[str, Any]]
-"""Names a chat starts with: a mapping or pairs, values as entries or their JSON."""
+InitialBindings = Mapping[str, Any] | Iterable[tuple[str, Any]] | None
+"""Names a chat starts with: a mapping or pairs, values as entries or their JSON; None for none."""
 
 
 def fold_proposed_changes(
@@ -114,7 +114,7 @@ def parse_bindings(initial: InitialBindings) -> ChatBindings:
     if isinstance(initial, Mapping):
         named = cast("Mapping[str, Any]", initial)
         return parse_bindings(list(named.items()))
-    pairs = list(initial)
+    pairs = list(initial or ())
     return CompactionState.model_validate({"chat_bindings": pairs}).chat_bindings
 
 
