@@ -31,9 +31,11 @@ _SCRIPTS: tuple[tuple[re.Pattern[str], float], ...] = (
 _SYMBOL_WEIGHT = 1.9
 """Emoji, arrows, mathematical signs and scripts that vocabularies hardly know."""
 
-_RUN = re.compile(r"(?<![\w+/=-])(?=[A-Za-z_+/=-]*[0-9])[A-Za-z0-9_+/=-]{8,}")
-"""A run that may be an identifier, a digest, a UUID or base64; it has a digit."""
+_SHORTEST_RUN = 8
+_RUN = re.compile(r"[A-Za-z0-9_+/=-]{8,}")
+"""A run that may be an identifier, a digest, a UUID or base64."""
 
+_DIGIT = re.compile("[0-9]")
 _RUN_PIECE = re.compile(r"[a-z]+|[A-Z]+|[0-9]+")
 _DENSE_PIECE_LENGTH = 2.3
 """Random runs change between small and capital letters and digits more often than words do."""
@@ -43,9 +45,6 @@ _SAMPLE_CHARS = 400
 
 _PIECE = re.compile(r"[A-Za-z]+|[0-9]{1,3}|[!-/:-@\[-`{-~]+")
 """About what tokenizers split text into before they look anything up."""
-
-LATIN_WORD = re.compile(rf"(?:(?=[{_LATIN_AND_PUNCTUATION}])\S)+")
-"""A word as the heuristic has it: what stands between blanks, other scripts being blanks, too."""
 
 _SPARSE_SPACES = 7
 """Prose and code have more than one blank among so many characters; data has fewer."""
@@ -61,37 +60,58 @@ _SLICE_CHARS = 65_536
 class TextClasses:
     """A text, taken apart."""
 
+    words: int
+    """Words as the heuristic has them: without other scripts and dense runs."""
+    chars: int
+    """Characters as the heuristic has them (UTF-16 units), without those."""
     special_tokens: float
-    """Tokens of all that the heuristic does not see."""
-    special_chars: int
-    """Characters (UTF-16 units) of it."""
+    """Tokens of what is in neither count."""
     pieces: int
     """Words, digit groups and punctuation of the rest, where it has few blanks; else 0."""
-    special_runs: int
-    """Dense runs: words that are none."""
 
 
 def classify_text(text: str) -> TextClasses:
     """Take a text apart, in time proportional to its length."""
-    tokens, chars, runs, counted = 0.0, 0, 0, 0.0
-    if any(map(text.__contains__, _DIGITS)):
-        for match in _RUN.finditer(text):
-            start, end = match.span()
-            sample = text[start : min(end, start + _SAMPLE_CHARS)]
+    tokens, chars = 0.0, len(text)
+    rest = text
+    if not text.isascii() and (found := _OTHER.findall(text)):
+        other = "".join(found)
+        tokens += _script_tokens(other)
+        chars -= len(other)
+        rest = _OTHER.sub(" ", text)
+    words = rest.split()
+    dense = _dense_runs(words)
+    pieces = max(_count_pieces(rest) - int(dense.pieces), 0) if _is_data(text) else 0
+    return TextClasses(
+        words=max(len(words) - dense.runs, 0),
+        chars=chars - dense.chars,
+        special_tokens=tokens + dense.chars / _DENSE_CHARS_PER_TOKEN,
+        pieces=pieces,
+    )
+
+
+@dataclass(slots=True)
+class _Dense:
+    runs: int = 0
+    chars: int = 0
+    pieces: float = 0.0
+
+
+def _dense_runs(words: list[str]) -> _Dense:
+    found = _Dense()
+    for word in words:
+        if len(word) < _SHORTEST_RUN or not _DIGIT.search(word):
+            continue
+        for run in _RUN.findall(word):
+            sample = run[:_SAMPLE_CHARS]
+            if not _DIGIT.search(sample):
+                continue
             pieces = len(_RUN_PIECE.findall(sample))
             if len(sample) < pieces * _DENSE_PIECE_LENGTH:
-                tokens += (end - start) / _DENSE_CHARS_PER_TOKEN
-                chars += end - start
-                counted += pieces * (end - start) / len(sample)
-                runs += 1
-    if not text.isascii():
-        other = "".join(_OTHER.findall(text))
-        if other:
-            tokens += _script_tokens(other)
-            chars += len(other) + sum(1 for character in other if character > "\uffff")
-    # The pieces of a dense run are counted already.
-    pieces = max(_count_pieces(text) - int(counted), 0) if _is_data(text) else 0
-    return TextClasses(tokens, chars, pieces, runs)
+                found.runs += 1
+                found.chars += len(run)
+                found.pieces += pieces * len(run) / len(sample)
+    return found
 
 
 def _is_data(text: str) -> bool:

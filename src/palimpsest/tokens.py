@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from palimpsest.messages import dump_json, is_tool_part, tool_name
 from palimpsest.token_media import count_file_tokens
-from palimpsest.token_text import LATIN_WORD, classify_text
+from palimpsest.token_text import classify_text
 
 CHARS_PER_TOKEN = 4
 """Characters (UTF-16 units) that the heuristic takes for one token."""
@@ -95,10 +95,9 @@ def count_string_tokens(text: str) -> int:
     if not text:
         return 0
     classes = classify_text(text)
-    chars = utf16_length(text) - classes.special_chars
-    words = len(text.split()) if text.isascii() else len(LATIN_WORD.findall(text))
-    words = max(words - classes.special_runs, 0)
-    plain = max(chars / CHARS_PER_TOKEN, words * WORDS_TOKEN_MULTIPLIER, classes.pieces)
+    plain = max(
+        classes.chars / CHARS_PER_TOKEN, classes.words * WORDS_TOKEN_MULTIPLIER, classes.pieces
+    )
     return math.ceil(plain + classes.special_tokens)
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from palimpsest.hosts.local import LocalHost
 from palimpsest.messages import Message
 from palimpsest.session.session import Session
-from palimpsest.tokens import estimate_message_tokens
+from palimpsest.tokens import count_message_tokens
 
 MAX_MESSAGES = 40
 
@@ -215,7 +215,7 @@ class Run:
         expected = sum(
             stored[one.removeprefix("compaction_")].tokens
             if one.startswith("compaction_")
-            else estimate_message_tokens(self.reference.messages[one])
+            else count_message_tokens(self.reference.messages[one])
             for one in self.reference.rendered(newest)
         )
         assert self.session.context_tokens() == expected

@@ -25,7 +25,7 @@ from palimpsest.store.rows import MessageRow, Place
 from palimpsest.store.search_index import SearchIndex
 from palimpsest.store.sessions import SessionRegistry
 from palimpsest.store.tree import MessageTree
-from palimpsest.tokens import TOKENS_PER_MESSAGE, estimate_string_tokens
+from palimpsest.tokens import TOKENS_PER_MESSAGE, count_string_tokens
 
 OLD_MESSAGES = "assistant_messages_before_palimpsest"
 OLD_COMPACTIONS = "assistant_compactions_before_palimpsest"
@@ -187,7 +187,7 @@ class _Mover:
             end = self._tree.row(place, str(last))
             if begin is None or end is None or not self._is_before(place, begin, end):
                 continue
-            tokens = TOKENS_PER_MESSAGE + estimate_string_tokens(str(summary))
+            tokens = TOKENS_PER_MESSAGE + count_string_tokens(str(summary))
             self._overlays.insert(
                 place, str(identifier), str(summary), begin, end, tokens, _milliseconds(created)
             )

@@ -35,7 +35,7 @@ from palimpsest.store.payloads import (
 from palimpsest.store.rows import MessageRow, Place, Totals
 from palimpsest.store.search_index import SearchIndex
 from palimpsest.store.tree import MessageTree
-from palimpsest.tokens import estimate_message_tokens
+from palimpsest.tokens import count_message_tokens
 
 MAX_MESSAGE_BYTES = 24 * 1024 * 1024
 """The largest message, as JSON with its media inline: what an isolate can hold a few times."""
@@ -93,7 +93,7 @@ def encode_message(message: Message) -> Encoded:
     size = len(text) if text.isascii() else len(text.encode())
     if size > MAX_MESSAGE_BYTES:
         raise LimitError(f"a message is at most {MAX_MESSAGE_BYTES} bytes of JSON, got {size}")
-    tokens = estimate_message_tokens(message)
+    tokens = count_message_tokens(message)
     extra, long_text, media = 0, None, list[Media]()
     if size > MIN_MEDIA_CHARACTERS and ";base64," in text:
         stripped, media = take_out_media(message)
