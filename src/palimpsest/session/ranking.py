@@ -52,7 +52,7 @@ FACTORS = {
     "asks": -0.12,
     "about self": 0.13,
     "about other": -0.10,
-    "answers": 0.20,
+    "answers": 0.15,
     "opens": 0.24,
     "speaker": 0.25,
     "time": 0.30,
