@@ -108,9 +108,13 @@ class Default(workers.WorkerEntrypoint):
         query = parse_qs(urlsplit(str(request.url)).query)
         if "variant" not in query:
             return workers.Response("ready")
+        # What every Worker of the project has anyway is not counted.
         import pydantic
 
+        from palimpsest.hosts.workers.host import WorkersHost
+
         assert pydantic
+        assert WorkersHost
         before = heap()
         found: Found
         try:

@@ -52,6 +52,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         """Tests read answers, not logs."""
 
 
+class _Server(http.server.ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Clients that give up are part of the tests."""
+
+
 class HttpsServer:
     """The server, in a thread of its own; ``certificate`` is PEM text."""
 
@@ -61,7 +66,7 @@ class HttpsServer:
         chain.write_text(self.certificate + key, encoding="ascii")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(chain)
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+        self._server = _Server(("127.0.0.1", 0), _Handler)
         self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         self.url = f"https://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
