@@ -30,9 +30,12 @@ class MessageAccumulator:
 
     :param message_id: the message's id; it is stamped into ``start``.
     :param base: the stored message that is continued; it is copied, never changed.
+    :param created_at: the time (ms since 1970) that a new message's metadata tells.
     """
 
-    def __init__(self, message_id: str, base: Message | None = None) -> None:
+    def __init__(
+        self, message_id: str, base: Message | None = None, created_at: int | None = None
+    ) -> None:
         self._message: Message = (
             {"id": message_id, "role": "assistant", "parts": []}
             if base is None
@@ -49,6 +52,7 @@ class MessageAccumulator:
         self._parts: list[Part] = cast("list[Part]", self._message["parts"])
         self._base_parts = len(self._parts)
         self._started = False
+        self._created_at = created_at
         self._open: dict[str, tuple[Part, list[str]]] = {}
         self._inputs: dict[str, list[str]] = {}
         self._tools: dict[str, Part] = {}
@@ -214,6 +218,11 @@ class MessageAccumulator:
         stamped = {key: value for key, value in chunk.items() if key != "messageId"}
         if not self.is_continuation:
             stamped["messageId"] = self.message_id
+            if self._created_at is not None:
+                created = {"createdAt": self._created_at}
+                given: Any = stamped.get("messageMetadata")
+                stamped["messageMetadata"] = created | (given if isinstance(given, dict) else {})
+                self._merge_metadata(stamped["messageMetadata"])
         return stamped
 
     def _ensure_started(self) -> list[Chunk]:

@@ -19,7 +19,7 @@ from palimpsest.chat.endpoints import answer_request
 from palimpsest.chat.lane import Lane
 from palimpsest.chat.recovery import Recovery, recover
 from palimpsest.chat.resume import greet
-from palimpsest.chat.session_http import DELETE_JOB, delete_job
+from palimpsest.chat.session_http import DELETE_JOB, delete_job, undelete
 from palimpsest.chat.turns import Concurrency, Strategy, Turn
 from palimpsest.errors import PalimpsestError
 from palimpsest.hosts.interface import Host, HttpRequest, HttpResponse
@@ -175,9 +175,7 @@ class ChatAgent(Agent):
         await super().prepare()
         self.jobs.register(SWEEP_JOB, self._sweep)
         self.jobs.register(DELETE_JOB, lambda job: delete_job(self, job))
-        for info in await self.sessions.list(limit=100):
-            self.sessions.get_session(info.id)  # its compaction job's handler is registered so
-        self.sessions.get_session("")
+        _ = self.sessions  # made now, for an alarm may find a session's compaction due
 
     async def handle_start(self) -> None:
         """See :class:`palimpsest.hosts.interface.Actor`."""
@@ -246,6 +244,11 @@ class ChatAgent(Agent):
             await self.sessions.ensure(session_id, title_from(user))
         elif info.name == NEW_NAME:
             await self.sessions.rename(session_id, title_from(user))
+
+    def keep_session(self, session_id: str) -> None:
+        """A session in which something is said is not deleted, if it was about to be."""
+        if session_id in self.turns.deleted_sessions():
+            undelete(self, session_id)
 
     def touch_session(self, session_id: str) -> None:
         """Note and tell that something happened in a session: it is listed first."""

@@ -158,6 +158,7 @@ class Lane:
         policy: Concurrency,
         connection: Connection | None,
     ) -> StoredTurn | None:
+        self.agent.keep_session(self.session_id)
         self.agent.turns.set_last_request(self.session_id, request.client_tools, request.body)
         if plan.answered_parts:
             changed = await self.conversation.take_client_parts(plan.answered_parts)

@@ -160,7 +160,7 @@ async def _take_up(
     lane.broadcast(frames.chat_recovering(True, row.request_id))
     first = stored[-1][0] + 1 if stored else 0
     agent.streams.truncate(row.turn, len(kept.bodies))
-    accumulator = _accumulated(message_id, kept.bodies, base)
+    accumulator = _accumulated(message_id, kept.bodies, base, row.started_at)
     closing: list[Chunk] = []
     if kept.resumable:
         closing = accumulator.interrupt_tools(True)
@@ -198,8 +198,10 @@ async def _take_up(
         lane.end_recovery()
 
 
-def _accumulated(message_id: str, bodies: list[str], base: Message | None) -> MessageAccumulator:
-    accumulator = MessageAccumulator(message_id, base)
+def _accumulated(
+    message_id: str, bodies: list[str], base: Message | None, created_at: int | None = None
+) -> MessageAccumulator:
+    accumulator = MessageAccumulator(message_id, base, created_at)
     _feed(accumulator, bodies)
     return accumulator
 

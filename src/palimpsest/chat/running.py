@@ -277,7 +277,7 @@ def open_turn(
         agent.streams,
         row.turn,
         ResponseFrames(row.request_id, continuation=row.trigger == CONTINUE),
-        accumulator or MessageAccumulator(turn.message_id, turn.base),
+        accumulator or MessageAccumulator(turn.message_id, turn.base, agent.host.now()),
         lambda: lane.connections,
         first=first,
     )
