@@ -179,8 +179,6 @@ async def test_before_connect_rejects_with_a_code_that_stops_clients(host: Any) 
     refused = await connect(agent, "reject")
     assert refused.closed == (4401, "no entry")
     assert refused.sent == []
-    await agent.handle_close(refused, 4401, "no entry", True)
-    await agent.handle_message(refused, "x")
     assert len(agent.connections) == 0
     replaced = await connect(agent, "replace")
     assert Connection(replaced).query["replaced"] == "1"

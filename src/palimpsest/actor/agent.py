@@ -12,7 +12,6 @@ from palimpsest.actor import calls, sync
 from palimpsest.actor.access import Access
 from palimpsest.actor.callables import callables_of
 from palimpsest.actor.connections import (
-    REJECTED_TAG,
     Connection,
     Connections,
     connection_id,
@@ -21,6 +20,7 @@ from palimpsest.actor.current import working
 from palimpsest.actor.events import Events
 from palimpsest.actor.hooks import Decision, Reject, settle
 from palimpsest.actor.http import error_response, json_response
+from palimpsest.actor.rate import RateBuckets, RateLimit
 from palimpsest.actor.routing import kebab_case
 from palimpsest.actor.state import StateSync
 from palimpsest.actor.work import Work
@@ -33,6 +33,9 @@ DESTROY = "destroy"
 
 GONE_CODE = 4410
 """Close code of connections to an agent that was destroyed: clients do not reconnect."""
+
+TOO_FAST_CODE = 4429
+"""Close code of a connection that sends faster than ``message_rate``; clients do not retry it."""
 
 
 class Agent(Work):
@@ -58,6 +61,9 @@ class Agent(Work):
     status_path: ClassVar[str | None] = "status"
     """The path under the agent's address that answers GET with counters; None for none."""
 
+    message_rate: ClassVar[RateLimit | None] = RateLimit(burst=5_000, per_second=1_000)
+    """How fast one connection may send; a faster one is closed with 4429. None for no limit."""
+
     def __init__(self, host: Host) -> None:
         self.host = host
         self.jobs = Jobs.of(host)
@@ -65,6 +71,7 @@ class Agent(Work):
         self.connections = Connections(host)
         self.events = Events(host, kebab_case(type(self).__name__))
         self._access = Access(host, self.agent_name)
+        self._rate = None if self.message_rate is None else RateBuckets(self.message_rate)
         self.starting = False
         """Whether ``on_start`` runs now."""
         self._state: StateSync | None = None
@@ -241,13 +248,13 @@ class Agent(Work):
             try:
                 grant = self._access.check(request)
                 if isinstance(grant, Reject):
-                    return self._refuse(grant, request, upgrade=upgrade)
+                    return self._refuse(grant, upgrade=upgrade)
                 hook = self.before_connect if upgrade else self.before_request
                 decision: Decision = await settle(hook(request))
                 if isinstance(decision, HttpResponse):
                     return decision
                 if isinstance(decision, Reject):
-                    return self._refuse(decision, request, upgrade=upgrade)
+                    return self._refuse(decision, upgrade=upgrade)
                 request = decision or request
                 if upgrade:
                     return await self._connect(request, readonly=bool(grant and grant.readonly))
@@ -256,13 +263,11 @@ class Agent(Work):
                 await self.report("request.failed", error)
                 return error_response(500, "failed", "the agent failed to answer")
 
-    def _refuse(self, decision: Reject, request: HttpRequest, *, upgrade: bool) -> HttpResponse:
+    def _refuse(self, decision: Reject, *, upgrade: bool) -> HttpResponse:
         self.events.count("request.refused")
         if not upgrade:
             return error_response(decision.status, "refused", decision.reason)
-        socket, response = self.host.accept_socket([REJECTED_TAG], None)
-        socket.close(decision.code, decision.reason)
-        return response
+        return self.host.refuse_socket(decision.code, decision.reason)
 
     async def _answer(self, request: HttpRequest) -> HttpResponse:
         segments = [part for part in urlsplit(request.url).path.split("/") if part]
@@ -298,9 +303,13 @@ class Agent(Work):
 
     async def handle_message(self, socket: Socket, message: str | bytes) -> None:
         """See :class:`palimpsest.hosts.interface.Actor`."""
-        if self._destroying or REJECTED_TAG in socket.tags:
+        if self._destroying:
             return
         connection = Connection(socket)
+        if self._rate is not None and not self._rate.take(connection.id, self.host.now()):
+            self.events.count("connection.too_fast")
+            connection.close(TOO_FAST_CODE, "too many messages: wait, then connect again")
+            return
         with working(self, connection=connection):
             try:
                 frame = parse_frame(message)
@@ -311,10 +320,10 @@ class Agent(Work):
 
     async def handle_close(self, socket: Socket, code: int, reason: str, clean: bool) -> None:
         """See :class:`palimpsest.hosts.interface.Actor`."""
-        if REJECTED_TAG in socket.tags:
-            return
         connection = Connection(socket)
         self.events.count("connection.closed")
+        if self._rate is not None:
+            self._rate.forget(connection.id)
         with working(self, connection=connection):
             try:
                 await self.disconnected(connection)
@@ -324,8 +333,7 @@ class Agent(Work):
 
     async def handle_error(self, socket: Socket, error: str) -> None:
         """See :class:`palimpsest.hosts.interface.Actor`."""
-        if REJECTED_TAG not in socket.tags:
-            await self.report("socket.failed", ConnectionError(error), Connection(socket))
+        await self.report("socket.failed", ConnectionError(error), Connection(socket))
 
     async def handle_alarm(self) -> None:
         """See :class:`palimpsest.hosts.interface.Actor`. Failures are logged and never raised."""

@@ -22,9 +22,6 @@ RESERVED_TAG_PREFIX = "~"
 PROTOCOL_TAG = "~session="
 """Tag of connections that get the protocol's frames: this, then the session's name."""
 
-REJECTED_TAG = "~rejected"
-"""Tag of sockets that were accepted only to be closed: they are no connections."""
-
 MAX_USER_TAGS = MAX_TAGS - 2
 """How many tags a user may give: the platform's limit less the id and the session."""
 
@@ -223,8 +220,7 @@ class Connections:
         return len(self._open(None))
 
     def _open(self, tag: str | None) -> list[Socket]:
-        sockets = [socket for socket in self._host.sockets(tag) if socket.is_open]
-        return [socket for socket in sockets if REJECTED_TAG not in socket.tags]
+        return [socket for socket in self._host.sockets(tag) if socket.is_open]
 
     def get(self, identifier: str) -> Connection | None:
         """The connection with this id; the one opened last if there are several."""

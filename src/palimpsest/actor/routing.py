@@ -43,6 +43,31 @@ class AgentRoute:
     """What follows the name, without a leading slash; '' if nothing does."""
 
 
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The object that a request is for, as a Worker's own routing says."""
+
+    binding: str
+    """The Durable Object binding's name."""
+
+    name: str
+    """The object's name."""
+
+    jurisdiction: str | None = None
+    location_hint: str | None = None
+
+
+def check_target(target: Target, bindings: list[str]) -> None:
+    """Refuse a target that cannot exist.
+
+    :raises RoutingError: no such binding, or a name that is empty or too long.
+    """
+    if target.binding not in bindings:
+        raise RoutingError(f"unknown binding {target.binding!r:.100}")
+    if not 0 < len(target.name.encode()) <= MAX_NAME_BYTES:
+        raise RoutingError(f"an object's name has 1 to {MAX_NAME_BYTES} bytes")
+
+
 def kebab_case(name: str) -> str:
     """A class or binding name as it stands in a URL.
 

@@ -220,6 +220,13 @@ class Host(Protocol):
         """
         ...
 
+    def refuse_socket(self, code: int, reason: str) -> HttpResponse:
+        """Accept a WebSocket upgrade only to close it with ``code``; the answer to return for it.
+
+        It is no socket of the object: no event comes of it, and :meth:`sockets` does not list it.
+        """
+        ...
+
     def sockets(self, tag: str | None = None) -> list[Socket]:
         """The open sockets, or those that carry ``tag``."""
         ...

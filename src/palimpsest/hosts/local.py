@@ -351,6 +351,12 @@ class LocalHost:
         self._sockets.append(socket)
         return socket, HttpResponse(101, upgrade=socket)
 
+    def refuse_socket(self, code: int, reason: str) -> HttpResponse:
+        """See :meth:`palimpsest.hosts.interface.Host.refuse_socket`."""
+        socket = LocalSocket(self, [])
+        socket.close(code, reason)
+        return HttpResponse(101, upgrade=socket)
+
     def sockets(self, tag: str | None = None) -> list[Socket]:
         """The open sockets, or those that carry ``tag``."""
         return [socket for socket in self._sockets if tag is None or tag in socket.tags]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import js
@@ -137,6 +138,11 @@ class RecordingHost(WorkersHost):
         socket = RecordingSocket(server, self._context, self)
         self._open.append(socket)
         return socket, HttpResponse(101, upgrade=socket)
+
+    def refuse_socket(self, code: int, reason: str) -> HttpResponse:
+        """Refuse for real; the answer shows how, and holds no sent message."""
+        super().refuse_socket(code, reason)
+        return HttpResponse(101, upgrade=SimpleNamespace(closed=(code, reason), sent=[]))
 
     def sockets(self, tag: str | None = None) -> list[Socket]:
         """The open sockets, or those that carry ``tag``."""

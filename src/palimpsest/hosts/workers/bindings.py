@@ -51,9 +51,27 @@ class AgentNamespace:
     def __init__(self, raw: Any) -> None:
         self.raw = raw
 
-    def get(self, name: str) -> AgentStub:
-        """The agent of that name; it comes into being when it is first used."""
-        return AgentStub(self.raw.getByName(name))
+    def get(
+        self, name: str, *, jurisdiction: str | None = None, location_hint: str | None = None
+    ) -> AgentStub:
+        """The agent of that name; it comes into being when it is first used.
+
+        :param jurisdiction: where the object must be (``eu``, ``fedramp``): part of its identity.
+        :param location_hint: where it should be, if this is its first use (``weur``, ...).
+        """
+        options = {"jurisdiction": jurisdiction, "location_hint": location_hint}
+        return AgentStub(get_stub(self.raw, name, **options))
+
+
+def get_stub(
+    namespace: Any, name: str, *, jurisdiction: str | None = None, location_hint: str | None = None
+) -> Any:
+    """The raw stub of a namespace's object."""
+    if jurisdiction is not None:
+        namespace = namespace.jurisdiction(jurisdiction)
+    if location_hint is not None:
+        return namespace.getByName(name, to_object({"locationHint": location_hint}))
+    return namespace.getByName(name)
 
 
 class AiBinding:

@@ -14,12 +14,13 @@ from typing import Any
 import workers
 from pyodide.ffi import JsException
 
-from palimpsest.errors import PalimpsestError
+from palimpsest.errors import DestroyedError, PalimpsestError
 from palimpsest.hosts.interface import Actor
 from palimpsest.hosts.workers.bindings import Environment
 from palimpsest.hosts.workers.ffi import bytes_of
 from palimpsest.hosts.workers.host import WorkersHost, describe_error
 from palimpsest.hosts.workers.http import error_response, make_response, read_request
+from palimpsest.hosts.workers.timers import install_timers
 from palimpsest.jobs import rearm_after_failed_start
 
 _HANDLERS = frozenset(
@@ -66,6 +67,16 @@ class Runtime:
         self._actor = actor
         return actor
 
+    async def actor_anew(self) -> Actor:
+        """The started actor; where a destroyed one was still to be removed, a new one.
+
+        :raises Exception: the start failed.
+        """
+        try:
+            return await self.actor()
+        except DestroyedError:
+            return await self.actor()
+
     async def _start(self) -> Actor:
         host = self.host
         host.jobs = None
@@ -83,7 +94,7 @@ class Runtime:
     async def fetch(self, request: Any) -> Any:
         """Answer an HTTP request or a WebSocket upgrade."""
         try:
-            actor = await self.actor()
+            actor = await self.actor_anew()
             response = await actor.handle_request(await read_request(request.js_object))
         except PalimpsestError as error:
             self.report("request", error)
@@ -100,6 +111,8 @@ class Runtime:
         """
         try:
             actor = await self.actor()
+        except DestroyedError:
+            return
         except Exception as error:
             self.report("start", error)
             rearm_after_failed_start(self.host)
@@ -110,7 +123,7 @@ class Runtime:
         """Take one WebSocket message."""
         socket = self.host.socket(raw)
         try:
-            actor = await self.actor()
+            actor = await self.actor_anew()
         except Exception as error:
             self.report("start", error)
             socket.close(1011, "the agent could not start")
@@ -129,7 +142,7 @@ class Runtime:
         except JsException as error:
             self.report("close", error)
         try:
-            actor = await self.actor()
+            actor = await self.actor_anew()
             await actor.handle_close(socket, code, reason, clean)
         except Exception as error:
             self.report("close", error)
@@ -137,7 +150,7 @@ class Runtime:
     async def broken(self, raw: Any, error: Any) -> None:
         """Tell the actor of a socket that failed."""
         try:
-            actor = await self.actor()
+            actor = await self.actor_anew()
             await actor.handle_error(self.host.socket(raw), str(error))
         except Exception as failure:
             self.report("socket", failure)
@@ -146,7 +159,7 @@ class Runtime:
         """Run a callable method: JSON in, JSON out, errors as values."""
         try:
             request = json.loads(payload)
-            actor = await self.actor()
+            actor = await self.actor_anew()
             value = await actor.handle_call(request["method"], request["arguments"])
             return json.dumps({"ok": True, "value": value})
         except Exception as error:
@@ -162,6 +175,8 @@ def durable_object(actor_class: Any) -> Any:
     ``@durable_object class Assistant(ChatAgent)`` in the main module makes ``Assistant`` the class
     that ``wrangler.toml`` binds. The agent class stays available as ``Assistant.agent_class``.
     """
+
+    install_timers()
 
     class Shell(workers.DurableObject):
         """Only the platform's handlers and ``call`` can be reached."""
