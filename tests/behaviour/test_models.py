@@ -131,13 +131,40 @@ async def test_a_call_goes_back_with_its_result(run: ServerRun, provider: str) -
         {"id": "m2", "role": "assistant", "parts": [{"type": "step-start"}, part]},
     ]
     request = ModelRequest(history, tools={"weather": weather_tool()})
-    assert await generate_text(run.model(provider), history) == "It is sunny."
     await collect(run.model(provider), request)
-    for received in await run.requests():
-        sent = json.dumps(received["body"])
-        assert sent.count('"c1"') == 2
+    assert await generate_text(run.model(provider), history) == "It is sunny."
+    with_tools, without = [json.dumps(received["body"]) for received in await run.requests()]
+    assert with_tools.count('"c1"') == 2
+    for sent in (with_tools, without):
         assert "Bergen" in sent
         assert "sky" in sent
+    if provider == "anthropic":
+        assert "tool_use" not in without
+
+
+async def test_signed_reasoning_goes_back_within_the_same_answer(run: ServerRun) -> None:
+    await run.script({"text": "ok"})
+    thought = {"type": "reasoning", "text": "hm"}
+    signed = {**thought, "providerMetadata": {"anthropic": {"signature": "signed"}}}
+    call = {"type": "tool-weather", "toolCallId": "c1", "input": {}, "output": "sunny"}
+
+    def answer(identifier: str, *parts: dict[str, Any]) -> dict[str, Any]:
+        return {"id": identifier, "role": "assistant", "parts": list(parts)}
+
+    history = [
+        text_message("m1", "user", "Weather?"),
+        answer("m2", signed, {"type": "text", "text": "Sunny."}),
+        text_message("m3", "user", "And now?"),
+        answer("m4", signed, call),
+    ]
+    tools = {"weather": weather_tool()}
+    model = run.model("anthropic", thinking_tokens=2_000)
+    await collect(model, ModelRequest(history, tools=tools))
+    await collect(model, ModelRequest(history, tools=tools, max_output_tokens=1_000))
+    first, second = [received["body"] for received in await run.requests()]
+    assert json.dumps(first["messages"]).count('"signature": "signed"') == 1
+    assert first["thinking"] == {"type": "enabled", "budget_tokens": 2_000}
+    assert "thinking" not in json.dumps(second)
 
 
 @pytest.mark.parametrize("provider", HTTP_PROVIDERS)

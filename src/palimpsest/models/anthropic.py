@@ -6,8 +6,9 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
+from palimpsest.errors import ConfigurationError
 from palimpsest.hosts.interface import Host
-from palimpsest.messages import Message
+from palimpsest.messages import Message, dump_json
 from palimpsest.models.anthropic_events import EventReader
 from palimpsest.models.convert import (
     Block,
@@ -47,8 +48,10 @@ class AnthropicModel:
     :param base_url: the address up to ``/v1``.
     :param context_window: tokens that a request and its answer may have together.
     :param max_output_tokens: tokens that an answer may have.
-    :param thinking_tokens: tokens that the model may think before it answers; None turns that off.
+    :param thinking_tokens: tokens of an answer that the model may think before it speaks; None
+        turns that off.
     :param extra: more fields of the request's body, as the provider documents them.
+    :raises ConfigurationError: nothing of an answer is left after thinking.
     """
 
     provider = "anthropic"
@@ -67,6 +70,11 @@ class AnthropicModel:
         retries: RetryPolicy | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
+        if thinking_tokens is not None and not 0 < thinking_tokens < max_output_tokens:
+            raise ConfigurationError(
+                f"thinking_tokens is {thinking_tokens}; it must be less than max_output_tokens, "
+                f"{max_output_tokens}"
+            )
         self._host = host
         self._model = model
         self._key = api_key if isinstance(api_key, Secret) else Secret(api_key)
@@ -108,11 +116,14 @@ class AnthropicModel:
             yield made
 
     def _payload(self, request: ModelRequest) -> dict[str, Any]:
-        limit = request.max_output_tokens or self.max_output_tokens
+        limit = min(request.max_output_tokens or self.max_output_tokens, self.max_output_tokens)
+        thinking = self._thinking if self._thinking is not None and self._thinking < limit else None
         payload: dict[str, Any] = {
             "model": self._model,
-            "max_tokens": min(limit, self.max_output_tokens),
-            "messages": anthropic_messages(request.messages, thinking=self._thinking is not None),
+            "max_tokens": limit,
+            "messages": anthropic_messages(
+                request.messages, thinking=thinking is not None, with_tools=bool(request.tools)
+            ),
             "stream": True,
         }
         if request.system.strip():
@@ -121,20 +132,27 @@ class AnthropicModel:
             payload["tools"] = [_declaration(tool) for tool in request.tools.values()]
             choice = {"required": "any"}.get(request.tool_choice, request.tool_choice)
             payload["tool_choice"] = {"type": choice}
-        if self._thinking is not None:
-            payload["thinking"] = {"type": "enabled", "budget_tokens": self._thinking}
+        if thinking is not None:
+            payload["thinking"] = {"type": "enabled", "budget_tokens": thinking}
         elif request.temperature is not None:
             payload["temperature"] = request.temperature
         return {**payload, **self._extra}
 
 
-def anthropic_messages(messages: Sequence[Message], *, thinking: bool) -> list[dict[str, Any]]:
+def anthropic_messages(
+    messages: Sequence[Message], *, thinking: bool, with_tools: bool
+) -> list[dict[str, Any]]:
     """The conversation in the provider's messages.
 
     :param thinking: whether the reasoning of the answer that is under way goes along: the
         provider wants it back, signed, as long as that answer's calls are being run.
+    :param with_tools: whether the request declares tools. Without them the provider refuses calls
+        and results, which are then shown as text.
     """
     turns = to_turns(messages)
+    if not with_tools:
+        for turn in turns:
+            turn.blocks = [_as_text(block) for block in turn.blocks]
     last_question = max(
         (index for index, turn in enumerate(turns) if turn.role == "user"), default=0
     )
@@ -148,6 +166,14 @@ def anthropic_messages(messages: Sequence[Message], *, thinking: bool) -> list[d
             made.append({"role": role, "content": content})
     made[-1]["content"][-1] = {**made[-1]["content"][-1], "cache_control": _CACHE}
     return made
+
+
+def _as_text(block: Block) -> Block:
+    if isinstance(block, CallBlock):
+        return TextBlock(f"[called {block.name} with {dump_json(block.input)}]")
+    if isinstance(block, ResultBlock):
+        return TextBlock(f"[result of {block.name}: {block.text}]")
+    return block
 
 
 def _content(turn: Turn, *, thinking: bool) -> list[dict[str, Any]]:
