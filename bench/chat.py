@@ -56,9 +56,12 @@ def run(bench: Bench) -> None:
     ours_worker = define_worker(
         BENCHES / "workers" / "chat_bench_worker.py", object_classes={"Chat": "Chat"}
     )
-    theirs_worker = bundle_worker(
-        BENCHES / "workers" / "chat_peer.mjs", {"Chat": "Chat"}, aliases={"path": "node:path"}
-    )
+    aliases = {
+        "path": "node:path",
+        "cloudflare:email": str(BENCHES / "workers" / "email_stub.mjs"),
+    }
+    peer = BENCHES / "workers" / "chat_peer.mjs"
+    theirs_worker = bundle_worker(peer, {"Chat": "Chat"}, aliases=aliases)
     with bench.worker(ours_worker) as ours, bench.worker(theirs_worker) as theirs:
         for clients in (1, 10):
             mine: list[Measured] = []

@@ -24,7 +24,7 @@ def bundle_worker(
         for the older release under its alias in ``package.json``.
     :raises SetupError: esbuild refuses it.
     """
-    key = "-".join([entry.stem, *sorted((aliases or {}).values())])
+    key = "-".join([entry.stem, *sorted(Path(name).name for name in (aliases or {}).values())])
     target = CACHE / "js-workers" / f"{key}.mjs"
     command: list[str | Path] = [
         NODE_MODULES / ".bin" / "esbuild",
