@@ -193,7 +193,7 @@ async def test_an_answer_goes_on_after_broken_connections(running: Workerd) -> N
             proxy.cut()
         rest, error = await _finish(process)
     assert process.returncode == 0, error
-    assert (seen + rest).strip() == words(150)
+    assert (seen + rest).strip() == words(150), error
     assert "Connection lost" in error
 
 

@@ -1,9 +1,8 @@
 """A connection to a chat agent that outlives its socket (wire protocol document, 2.4 to 2.7).
 
 A lost socket is opened again with back-off. Then the client asks for the running stream; the agent
-replays it from the first chunk, and chunks that were seen before are left out by their sequence
-number. A message whose request was lost on the way is sent again under its own id, which the agent
-stores once.
+replays it from the first chunk, and what was handed on before is left out. A message whose request
+was lost on the way is sent again under its own id, which the agent stores once.
 """
 
 from __future__ import annotations
@@ -12,8 +11,9 @@ import asyncio
 import json
 import time
 import uuid
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -32,10 +32,21 @@ from palimpsest.cli.events import (
     Refused,
     TurnEnded,
 )
+from palimpsest.cli.progress import Progress
 
 FIRST_RETRY_SECONDS = 0.25
 LAST_RETRY_SECONDS = 10.0
 _MAX_FRAME_BYTES = 64 * 1024 * 1024
+_REMEMBERED_ENDS = 1000
+"""Ended answers whose repeated frames are recognised: a resumed stream may be told to end twice."""
+
+
+def _json_object(text: str) -> dict[str, Any] | None:
+    try:
+        value: Any = json.loads(text)
+    except ValueError:
+        return None
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
 def new_id(prefix: str) -> str:
@@ -55,9 +66,7 @@ class _Turn:
     """The user message that was sent."""
     answer_id: str | None = None
     error: str | None = None
-    seen: int = -1
-    """The sequence number of the last chunk handed on."""
-    replayed: int = 0
+    progress: Progress = field(default_factory=Progress)
     received: int = 0
     orphaned: bool = False
     """Whether the socket was lost meanwhile, so that the end may have been missed."""
@@ -75,6 +84,7 @@ class ChatConnection:
         self._id = str(uuid.uuid4())
         self._socket: ClientConnection | None = None
         self._turns: dict[str, _Turn] = {}
+        self._ended: deque[str] = deque(maxlen=_REMEMBERED_ENDS)
         self._queue: asyncio.Queue[Event | None] = asyncio.Queue()
         self._last_message: dict[str, Any] | None = None
         self._task: asyncio.Task[None] | None = None
@@ -222,13 +232,9 @@ class ChatConnection:
     # --- frames --------------------------------------------------------------------------------
 
     async def _received(self, data: str) -> None:
-        try:
-            frame: Any = json.loads(data)
-        except ValueError:
-            return
-        if not isinstance(frame, dict):
-            return
-        await self._handle(cast("dict[str, Any]", frame))
+        frame = _json_object(data)
+        if frame is not None:
+            await self._handle(frame)
 
     async def _handle(self, frame: dict[str, Any]) -> None:
         match frame.get("type"):
@@ -236,8 +242,8 @@ class ChatConnection:
                 await self._response(frame)
             case "cf_agent_stream_resuming":
                 request_id = str(frame.get("id"))
-                turn = self._turns.setdefault(request_id, _Turn(request_id, own=False))
-                turn.replayed = 0
+                if request_id not in self._ended:
+                    self._turns.setdefault(request_id, _Turn(request_id, own=False))
                 await self._send_frame(type="cf_agent_stream_resume_ack", id=request_id)
             case "cf_agent_stream_resume_none" if frame.get("reason") != "continuation-owned":
                 await self._nothing_runs()
@@ -285,47 +291,40 @@ class ChatConnection:
 
     async def _response(self, frame: dict[str, Any]) -> None:
         request_id = str(frame.get("id"))
+        if request_id in self._ended:
+            return
         turn = self._turns.setdefault(request_id, _Turn(request_id, own=False))
         turn.request = None  # The agent has it.
         body = frame.get("body")
         text = body if isinstance(body, str) else ""
         failed = frame.get("error") is True
-        if text and not failed and self._is_new(turn, frame):
-            await self._chunk(turn, text)
+        chunk = None if failed else _json_object(text)
+        if chunk is not None:
+            await self._chunk(turn, chunk, frame)
         if failed and text:
             turn.error = text
         if frame.get("done"):
             outcome = str(frame.get("outcome") or ("error" if turn.error else "completed"))
             await self._end(turn, outcome, turn.error)
 
-    def _is_new(self, turn: _Turn, frame: dict[str, Any]) -> bool:
-        """Whether a chunk has not been handed on yet; replays begin at the first chunk."""
-        sequence = frame.get("seq")
-        if isinstance(sequence, int):
-            if sequence <= turn.seen:
-                return False
-            turn.seen = sequence
-            return True
-        if frame.get("replay"):
-            turn.replayed += 1
-            if turn.replayed <= turn.received:
-                return False
-        return True
-
-    async def _chunk(self, turn: _Turn, text: str) -> None:
-        try:
-            chunk: Any = json.loads(text)
-        except ValueError:
-            return
-        if not isinstance(chunk, dict):
-            return
-        typed = cast("dict[str, Any]", chunk)
-        turn.received += 1
-        if typed.get("type") == "start" and isinstance(typed.get("messageId"), str):
-            turn.answer_id = str(typed["messageId"])
-            self._last_message = {"id": turn.answer_id, "role": "assistant", "parts": []}
-        await self._queue.put(ChunkReceived(turn.request_id, typed, turn.own))
+    async def _chunk(self, turn: _Turn, chunk: dict[str, Any], frame: Mapping[str, Any]) -> None:
+        replayed = frame.get("replay") is True
+        if chunk.get("type") == "start":
+            turn.progress.begin(replayed)
+            if isinstance(chunk.get("messageId"), str):
+                turn.answer_id = str(chunk["messageId"])
+                self._last_message = {"id": turn.answer_id, "role": "assistant", "parts": []}
+        new = turn.progress.unseen(chunk, frame.get("seq"), replayed)
+        if new is not None:
+            turn.received += 1
+            await self._queue.put(ChunkReceived(turn.request_id, new, turn.own))
 
     async def _end(self, turn: _Turn, outcome: str, error: str | None) -> None:
         if self._turns.pop(turn.request_id, None) is not None:
+            self._ended.append(turn.request_id)
+            last = self._last_message
+            if turn.received == 0 and outcome == "completed" and last is not None:
+                # A continuation that was over before it could be followed is told by the
+                # transcript that comes before its end.
+                await self._queue.put(AnswerRestored(turn.request_id, last))
             await self._queue.put(TurnEnded(turn.request_id, outcome, error, turn.own))

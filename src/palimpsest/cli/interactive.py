@@ -162,7 +162,9 @@ class InteractiveChat:
                 case ChunkReceived(_, {"type": "tool-approval-request"} as chunk, _):
                     call_id = str(chunk.get("toolCallId"))
                     self._waiting.append(calls.get(call_id, chunk))
-                case TurnEnded() if not self._connection.answering:
+                case TurnEnded(_, outcome, _, _) if (
+                    outcome != "recovering" and not self._connection.answering
+                ):
                     self._idle.set()
                 case Refused():
                     self._refused = True

@@ -116,6 +116,8 @@ class ScriptedChat:
             match event:
                 case ChunkReceived(_, chunk, _) if chunk.get("type") == "tool-approval-request":
                     self._waiting.append(str(chunk.get("toolCallId")))
+                case TurnEnded(_, "recovering", _, _):
+                    continue  # The agent goes on under another request.
                 case TurnEnded(_, outcome, _, own) if own or self._expects_continuation():
                     await self._ended.put(outcome == "completed")
                 case Refused():

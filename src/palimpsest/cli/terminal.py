@@ -135,8 +135,8 @@ class TerminalView:
             self._answer.add(delta)
         elif kind == "text-end":
             self._pause()
-        elif kind == "start":
-            self._written = ""
+        elif kind == "start" and "messageId" in chunk:
+            self._written = ""  # A start without an id continues the message.
         elif kind == "tool-input-available":
             self.note(f"  tool {chunk.get('toolName')} {shorten(chunk.get('input'))}")
         elif kind == "tool-output-available":
@@ -150,7 +150,8 @@ class TerminalView:
 
     def restored(self, message: Mapping[str, Any]) -> None:
         """The rest of an answer that was completed while the connection was lost."""
-        text = message_text(message)
+        parts = cast("list[dict[str, Any]]", message.get("parts") or [])
+        text = "".join(str(part.get("text", "")) for part in parts if part.get("type") == "text")
         rest = text[len(self._written) :] if text.startswith(self._written) else text
         if rest:
             self.chunk({"type": "text-delta", "delta": rest})
@@ -159,7 +160,6 @@ class TerminalView:
     def ended(self, outcome: str, error: str | None) -> None:
         """An answer has ended."""
         self._pause()
-        self._written = ""
         if outcome == "error":
             self.problem(error or "The agent could not answer.")
         elif outcome == "aborted":
