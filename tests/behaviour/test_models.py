@@ -146,7 +146,7 @@ async def test_signed_reasoning_goes_back_within_the_same_answer(run: ServerRun)
     await run.script({"text": "ok"})
     thought = {"type": "reasoning", "text": "hm"}
     signed = {**thought, "providerMetadata": {"anthropic": {"signature": "signed"}}}
-    call = {"type": "tool-weather", "toolCallId": "c1", "input": {}, "output": "sunny"}
+    call: dict[str, Any] = {"type": "tool-weather", "toolCallId": "c1", "input": {}, "output": 1}
 
     def answer(identifier: str, *parts: dict[str, Any]) -> dict[str, Any]:
         return {"id": identifier, "role": "assistant", "parts": list(parts)}

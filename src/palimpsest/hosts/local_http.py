@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import suppress
-from urllib.parse import SplitResult, urljoin, urlsplit
+from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
 MAX_REDIRECTS = 20
 """Redirects that one request follows, as the platform's fetch does."""
 
 MAX_LINE_BYTES = 65_536
 """The longest header line."""
+
+_SAFE = "%/:=&?~+!$,;'@()*[]"
+"""What an address may hold as it is; the percent sign because it may be encoded already."""
 
 _READ_BYTES = 65_536
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -40,7 +43,7 @@ class LocalFetchResponse:
         self._writer = writer
         self._has_body = has_body
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
         """See :meth:`palimpsest.hosts.interface.FetchResponse.chunks`.
 
         :raises ConnectionError: the connection ended before the body did.
@@ -165,7 +168,7 @@ async def _send(
 def _head(
     method: str, address: SplitResult, headers: Mapping[str, str], body: bytes | None
 ) -> bytes:
-    target = address._replace(scheme="", netloc="", fragment="").geturl() or "/"
+    target = quote(address._replace(scheme="", netloc="", fragment="").geturl() or "/", safe=_SAFE)
     sent = {
         "host": address.netloc.rpartition("@")[2],
         "user-agent": "palimpsest",
