@@ -60,6 +60,15 @@ async def test_compact_as_a_message_compacts_and_ends_the_turn(host: Any) -> Non
     assert len(memory["timeline"]) == len(await rig.shown()) == 18
 
 
+async def test_compact_needs_no_configuration(host: Any) -> None:
+    rig, one = await started(host)
+    text = "The harbour lights were counted again last night, and there were forty of them. " * 4
+    for number in range(1, 9):
+        await say(rig, one, number, f"{text} Note {number}.")
+    assert "compacted from" in await say(rig, one, 20, "/compact")
+    assert len(await rig.shown()) == 18
+
+
 async def test_the_alarm_compacts_and_clients_see_it(host: Any) -> None:
     rig, one = await started(host, Compacting)
     text = "The harbour lights were counted again last night, and there were forty of them. " * 4
@@ -67,9 +76,7 @@ async def test_the_alarm_compacts_and_clients_see_it(host: Any) -> None:
         await say(rig, one, number, f"{text} Note {number}.")
     await rig.host.advance(5)
     await rig.settle()
-    phases = [
-        frame["phase"] for frame in _all_frames(one) if frame["type"] == "cf_agent_session"
-    ]
+    phases = [frame["phase"] for frame in _all_frames(one) if frame["type"] == "cf_agent_session"]
     assert "compacting" in phases
     assert phases[-1] == "idle"
     assert len(await rig.shown()) == 16, "people still see every message"
@@ -101,4 +108,7 @@ async def test_reported_usage_is_counted(host: Any) -> None:
     rig, one = await started(host, Counting)
     assert await say(rig, one, 1, "hello") == "assistant: hi"
     _, listed = await rig.http("GET", "sessions")
-    assert (listed["sessions"][0]["inputTokens"], listed["sessions"][0]["outputTokens"]) == (120, 30)
+    assert (listed["sessions"][0]["inputTokens"], listed["sessions"][0]["outputTokens"]) == (
+        120,
+        30,
+    )

@@ -557,6 +557,19 @@ async def test_the_budget_ratio_policy_runs_on_the_same_engine(host: Any) -> Non
     assert 150 <= session.context_tokens() <= 450, "about 30 % stays"
 
 
+async def test_a_request_far_below_the_budget_keeps_the_newest_turns(host: Any) -> None:
+    session = Session.create(host).on_compaction(BudgetRatioPolicy(Summarizer(), 1_000_000))
+    await session.append_messages(talk(20))
+    assert await session.compact() is not None
+    ids = await shown(session)
+    assert ids[0] == "overlay"
+    assert ids[1:] in ([f"m{i}" for i in range(start, 20)] for start in (12, 14, 16))
+    short = Session.create(host).for_session("short")
+    short.on_compaction(BudgetRatioPolicy(Summarizer(), 1_000_000))
+    await short.append_messages(talk(2))
+    assert await short.compact() is None
+
+
 async def test_a_function_of_ones_own_is_checked(host: Any) -> None:
     answers: list[Any] = []
 

@@ -78,7 +78,11 @@ class ChatAgent(Agent):
     # --- what users override -------------------------------------------------------------------
 
     def configure_sessions(self, sessions: SessionManager) -> None:
-        """Give the sessions context blocks and a compaction policy; called once per wake."""
+        """Give the sessions context blocks and a compaction policy; called once per wake.
+
+        By default they compact at 85 % of what the model takes, summarized by the model.
+        """
+        sessions.on_compaction(defaults.compaction_policy(self))
 
     def model(self) -> Model:
         """The model that answers; by default the one that ``PALIMPSEST_MODEL`` names."""

@@ -10,8 +10,13 @@ from palimpsest.chat.accumulator import Chunk
 from palimpsest.chat.calibration import LearnedCounter
 from palimpsest.chat.loop import StepReport, run_loop
 from palimpsest.chat.turns import Turn
+from palimpsest.compaction.boundary import DEFAULT_CONTEXT_WINDOW
+from palimpsest.compaction.extractive import ExtractiveSummarizer
+from palimpsest.compaction.policy import BudgetRatioPolicy
 from palimpsest.errors import PalimpsestError
 from palimpsest.messages import Message, dump_json, text_of
+from palimpsest.models.interface import generate_text
+from palimpsest.models.offline import OfflineModel
 from palimpsest.session.context import with_reminder
 from palimpsest.tools import client_tools, tools_of
 
@@ -71,6 +76,26 @@ async def answer(agent: ChatAgent, turn: Turn) -> AsyncGenerator[Chunk, None]:
     async with aclosing(chunks):
         async for chunk in chunks:
             yield chunk
+
+
+def compaction_policy(agent: ChatAgent) -> BudgetRatioPolicy:
+    """The compaction article's policy for the agent's model, which also writes the summaries.
+
+    Without a model that can write one, statements are extracted word for word.
+    """
+
+    async def summarize(prompt: str) -> str:
+        return await generate_text(agent.current_model, prompt)
+
+    try:
+        model = agent.current_model
+        budget = model.max_input_tokens
+        if isinstance(model, OfflineModel):
+            return BudgetRatioPolicy(ExtractiveSummarizer(), budget)
+        return BudgetRatioPolicy(summarize, budget, summarizer_window=budget)
+    except PalimpsestError:
+        # The object must start: the first turn tells what is wrong with the model's settings.
+        return BudgetRatioPolicy(ExtractiveSummarizer(), DEFAULT_CONTEXT_WINDOW)
 
 
 def is_compact_command(turn: Turn) -> bool:

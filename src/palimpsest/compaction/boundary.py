@@ -250,7 +250,9 @@ def _wanted_cut(
     """The cut nearest the target: the start of a turn within the slack, else of a record."""
     weights = [projection_message_weight(entry) for entry in projection]
     tokens_per_weight = context_tokens / (sum(weights) or 1)
-    target = input_budget * COMPACTION_TARGET_RATIO
+    # Below the trigger, where only a request compacts, the same share of less is kept.
+    full = min(input_budget, context_tokens / COMPACTION_TRIGGER_RATIO)
+    target = full * COMPACTION_TARGET_RATIO
     turn_starts = {record.sequence for record in records if starts_agent_turn(record)}
     kept = 0.0
     best: int | None = None

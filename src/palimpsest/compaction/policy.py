@@ -134,10 +134,14 @@ class BudgetRatioPolicy:
 
     def plan(self, outline: list[OutlineEntry], limit: int | None = None) -> CompactionRange | None:
         """Everything before the cut that :func:`plan_budget_ratio` finds."""
-        target = self.input_budget * self.target_ratio
+        full = self.input_budget * self.trigger_ratio
         if limit is not None:
-            target = min(target, limit * self.target_ratio / self.trigger_ratio)
-        return plan_budget_ratio(outline, target, self.min_turns)
+            full = min(full, limit)
+        # Below the trigger, where only a request compacts, the same share of less is kept.
+        full = min(full, sum(entry.tokens for entry in outline))
+        return plan_budget_ratio(
+            outline, full * self.target_ratio / self.trigger_ratio, self.min_turns
+        )
 
 
 class TightPolicy:
