@@ -64,6 +64,11 @@ class Changes:
         self._host = host
         self._listeners: list[ChangeListener] = []
 
+    @property
+    def has_listeners(self) -> bool:
+        """Whether anyone listens."""
+        return bool(self._listeners)
+
     def subscribe(self, listener: ChangeListener) -> Callable[[], None]:
         """Call ``listener`` after each change, until the function returned is called."""
         self._listeners.append(listener)

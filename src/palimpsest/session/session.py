@@ -71,6 +71,8 @@ class Session:
         self._compactor: Compactor | None = None
         self._access: OverlayAccess | None = None
         self._changes = Changes(self.host)
+        self._reads: History | None = None
+        self._writes: Writer | None = None
         self._policy: Any = None
         self._threshold: int | None = None
         self._token_counter: Any = None
@@ -233,11 +235,15 @@ class Session:
 
     @property
     def _history(self) -> History:
-        return History(self.stores, self._id)
+        if self._reads is None:
+            self._reads = History(self.stores, self._id)
+        return self._reads
 
     @property
     def _writer(self) -> Writer:
-        return Writer(self.host, self.stores, self._id)
+        if self._writes is None:
+            self._writes = Writer(self.host, self.stores, self._id)
+        return self._writes
 
     async def _changed(
         self,
@@ -249,7 +255,8 @@ class Session:
         """What follows a committed change: the compaction trigger, then the listeners."""
         if self._compacts and kind != "compact":
             self.compactor.after_write()
-        await self._changes.emit(ChangeEvent(kind, self._id, tuple(ids), message, inserted))
+        if self._changes.has_listeners:
+            await self._changes.emit(ChangeEvent(kind, self._id, tuple(ids), message, inserted))
 
     def subscribe(self, listener: ChangeListener) -> Callable[[], None]:
         """Call ``listener(event)`` after each change; returns the function that ends this."""

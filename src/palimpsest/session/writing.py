@@ -31,7 +31,13 @@ class Writer:
         created_at: int | None = None,
     ) -> AppendResult:
         """Add one valid message; an id that exists already changes nothing."""
-        return self.append_all([message], parent_id, created_at)[0]
+        if not isinstance(parent_id, UnsetType):
+            return self.append_all([message], parent_id, created_at)[0]
+        encoded = encode_message(message)
+        now = self._host.now() if created_at is None else created_at
+        if self._stores.messages.append(self._session_id, encoded, now).inserted:
+            return AppendResult(True, encoded.message)
+        return self._present(message["id"])
 
     def append_all(
         self,
@@ -48,7 +54,7 @@ class Writer:
             added: list[Added] = []
             parent = parent_id
             for one in encoded:
-                if parent is UNSET or isinstance(parent, UnsetType):
+                if isinstance(parent, UnsetType):
                     added.append(store.append(self._session_id, one, now))
                     # A duplicate is no place to go on from unless it is the newest message.
                     parent = UNSET if added[-1].inserted else one.message["id"]

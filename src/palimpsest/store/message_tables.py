@@ -5,8 +5,9 @@ never again. Its key is ``number * 2**32 + seq``: a session is one range of keys
 the order in which messages were added.
 
 A message is one row of ``assistant_messages``, found by session and id, and one row of the search
-index, whose rowid is its key. Messages are read in order through the index
-(``assistant_ordered_messages``): a further index of the same rows would be billed with each write.
+index, whose rowid is its key; both are written by one statement (``assistant_new_messages``).
+Messages are read in order through the index (``assistant_ordered_messages``): a further index of
+the same rows would be billed with each write.
 
 **Runs.** A run is a stretch of messages in which each follows the one before it and no message of
 another branch stands between. A message that is added behind the newest one continues its run;
@@ -69,6 +70,27 @@ create view assistant_ordered_messages as
 select f.rowid as key, m.*
 from assistant_fts f cross join assistant_messages m
 where m.session = f.rowid / {SESSION_SPAN} and m.id = f.message_id;
+create view assistant_new_messages (
+  session, id, seq, run, role, created_at, tokens, bytes, extra, as_of, path_length, path_tokens,
+  path_bytes, content, speaker, said_at, words, traits, text, tools, about, sitting
+) as select 0, '', 0, 0, '', 0, 0, 0, 0, 0, 0, 0, 0, '', '', 0, 0, 0, '', '', '', 0 where 0;
+create trigger assistant_new_message instead of insert on assistant_new_messages begin
+  insert into assistant_messages (
+    session, id, seq, run, role, created_at, tokens, bytes, extra, as_of, path_length,
+    path_tokens, path_bytes, content
+  ) values (
+    new.session, new.id, new.seq, new.run, new.role, new.created_at, new.tokens, new.bytes,
+    new.extra, new.as_of, new.path_length, new.path_tokens, new.path_bytes, new.content
+  );
+  insert into assistant_fts (
+    rowid, message_id, role, speaker, created_at, said_at, words, traits, text, tools, about, row,
+    sitting
+  ) values (
+    cast(new.session * {SESSION_SPAN} + new.seq as integer), new.id, new.role, new.speaker,
+    new.created_at, new.said_at, new.words, new.traits, new.text, new.tools, new.about, new.seq,
+    new.sitting
+  );
+end;
 create table assistant_runs (
   session integer not null,
   run integer not null,

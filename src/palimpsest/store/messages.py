@@ -1,14 +1,13 @@
 """Writing messages: append, update, delete, forget, clear, copy.
 
-Every method here is called inside one transaction of the caller (:class:`MessageStore` opens none),
-so that the tree, the overlays, the payloads and the search index always change together.
+The methods here are called inside one transaction of the caller, so that the tree, the overlays,
+the payloads and the search index always change together.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 from palimpsest.errors import (
     InvalidMessageError,
@@ -33,7 +32,7 @@ from palimpsest.store.payloads import (
     take_out_media,
 )
 from palimpsest.store.rows import MessageRow, Place, Totals
-from palimpsest.store.search_index import SearchIndex
+from palimpsest.store.search_index import Entry, SearchIndex
 from palimpsest.store.tree import MessageTree
 from palimpsest.tokens import count_message_tokens
 
@@ -46,15 +45,17 @@ _COLUMNS = (
 )
 
 _INSERT = (
-    f"insert into assistant_messages ({_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    f"insert into assistant_new_messages ({_COLUMNS},"
+    " speaker, said_at, words, traits, text, tools, about, sitting)"
+    " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
+"""Writes a message's row and its row of the index."""
 
 _SESSIONS_KNOWN = 256
 """Of how many sessions the newest message is remembered."""
 
 
-@dataclass(frozen=True, slots=True)
-class Encoded:
+class Encoded(NamedTuple):
     """A message as its row holds it."""
 
     message: Message
@@ -67,8 +68,7 @@ class Encoded:
     media: list[Media]
 
 
-@dataclass(frozen=True, slots=True)
-class Added:
+class Added(NamedTuple):
     """Where a message was added, or, with ``inserted`` false, where it was already."""
 
     seq: int
@@ -106,8 +106,7 @@ def encode_message(message: Message) -> Encoded:
     return Encoded(message, text, size, tokens, extra, long_text, media)
 
 
-@dataclass(frozen=True, slots=True)
-class Newest:
+class Newest(NamedTuple):
     """What an append needs of its session and of the newest message there."""
 
     number: int
@@ -189,30 +188,47 @@ class MessageStore:
     # -- adding -----------------------------------------------------------------------------
 
     def append(self, session_id: str, encoded: Encoded, created_at: int) -> Added:
-        """Add a message behind the newest one."""
+        """Add a message behind the newest one: one statement, unless the message needs more.
+
+        The only method here that opens a transaction where it needs one.
+        """
         newest = self.newest(session_id)
         if newest is None:
-            self.number_session(session_id)
-            newest = self.newest(session_id)
-            assert newest is not None, "the session was numbered just now"
-        seq = newest.seq + 1
+            return self._sql.transaction(
+                lambda: self._append_first(session_id, encoded, created_at)
+            )
+        return self._append_behind(session_id, newest, encoded, created_at)
+
+    def _append_first(self, session_id: str, encoded: Encoded, created_at: int) -> Added:
+        self.number_session(session_id)
+        newest = self.newest(session_id)
+        assert newest is not None, "the session was numbered just now"
+        return self._append_behind(session_id, newest, encoded, created_at)
+
+    def _append_behind(
+        self, session_id: str, newest: Newest, encoded: Encoded, created_at: int
+    ) -> Added:
+        number, edits, seq = newest.number, newest.edits, newest.seq + 1
         run = seq if newest.run is None else newest.run
         above = Totals(newest.length, newest.tokens, newest.bytes)
+        entry = self._entry(number, seq, encoded, created_at)
         try:
-            self._insert(newest.number, seq, run, newest.edits, encoded, created_at, above)
+            if run != seq and not encoded.extra and entry.is_plain:
+                self._put_row(entry, run, edits, encoded, created_at, above)
+            else:
+                self._sql.transaction(
+                    lambda: self._insert(entry, run, edits, encoded, created_at, above)
+                )
         except UniqueViolationError:
-            present = self._tree.row(Place(newest.number, seq, newest.edits), encoded.message["id"])
+            present = self._tree.row(Place(number, seq, edits), encoded.message["id"])
             if present is None:
                 raise
             return Added(present.seq, False)
-        if run == seq:
-            self._open_run(newest.number, run, None)
-        self._keep_payloads(session_id, newest.number, seq, encoded, created_at)
         self._remember(
             session_id,
             Newest(
-                newest.number, newest.edits, seq, run, above.length + 1,
-                above.tokens + encoded.tokens, above.bytes + encoded.bytes, newest.rollbacks,
+                number, edits, seq, run, above.length + 1, above.tokens + encoded.tokens,
+                above.bytes + encoded.bytes, self._sql.rollbacks,
             ),
         )  # fmt: skip
         return Added(seq, True)
@@ -241,29 +257,52 @@ class MessageStore:
         seq = max(newest.seq + 1, place.next_seq)
         above = Totals(0, 0, 0) if parent is None else self._tree.totals(place, parent)
         self.changed(session_id)
-        self._insert(place.number, seq, seq, place.edits, encoded, created_at, above)
-        self._open_run(place.number, seq, parent)
-        self._keep_payloads(session_id, place.number, seq, encoded, created_at)
+        entry = self._entry(place.number, seq, encoded, created_at)
+        self._insert(entry, seq, place.edits, encoded, created_at, above, parent)
         return Added(seq, True)
+
+    def _entry(self, number: int, seq: int, encoded: Encoded, created_at: int) -> Entry:
+        if seq > MAX_SEQ:
+            raise LimitError(f"one session holds at most {MAX_SEQ} messages in its life")
+        return self._index.entry(number, seq, encoded.message, created_at)
 
     def _insert(
         self,
-        number: int,
-        seq: int,
+        entry: Entry,
+        run: int,
+        edits: int,
+        encoded: Encoded,
+        created_at: int,
+        above: Totals,
+        parent: MessageRow | None = None,
+    ) -> None:
+        """Write a message with all that belongs to it."""
+        self._put_row(entry, run, edits, encoded, created_at, above)
+        if run == entry.row:
+            self._open_run(entry.number, run, parent)
+        self._index.complete(entry)
+        if encoded.long_text is not None:
+            self._payloads.put_pieces(entry.doc, encoded.long_text)
+        if encoded.media:
+            self._payloads.put_media(entry.doc, encoded.media)
+
+    def _put_row(
+        self,
+        entry: Entry,
         run: int,
         edits: int,
         encoded: Encoded,
         created_at: int,
         above: Totals,
     ) -> None:
-        if seq > MAX_SEQ:
-            raise LimitError(f"one session holds at most {MAX_SEQ} messages in its life")
-        message = encoded.message
+        identifier, role, speaker, _stored_at, said_at, words, traits = entry.fields
+        piece = entry.piece
         self._sql.execute(
             _INSERT,
-            number, message["id"], seq, run, message["role"], created_at, encoded.tokens,
+            entry.number, identifier, entry.row, run, role, created_at, encoded.tokens,
             encoded.bytes, encoded.extra, edits, above.length + 1, above.tokens + encoded.tokens,
-            above.bytes + encoded.bytes, encoded.content,
+            above.bytes + encoded.bytes, encoded.content, speaker, said_at, words, traits,
+            piece.text, piece.tools, piece.about, entry.sitting,
         )  # fmt: skip
 
     def _open_run(self, number: int, run: int, parent: MessageRow | None) -> None:
@@ -274,16 +313,6 @@ class MessageStore:
             None if parent is None else parent.run,
             None if parent is None else parent.seq,
         )
-
-    def _keep_payloads(
-        self, session_id: str, number: int, seq: int, encoded: Encoded, created_at: int
-    ) -> None:
-        key = number * SESSION_SPAN + seq
-        if encoded.long_text is not None:
-            self._payloads.put_pieces(key, encoded.long_text)
-        if encoded.media:
-            self._payloads.put_media(key, encoded.media)
-        self._index.add(session_id, seq, encoded.message, created_at, number)
 
     # -- changing ---------------------------------------------------------------------------
 

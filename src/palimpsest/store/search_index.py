@@ -16,7 +16,7 @@ import json
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from palimpsest.errors import LimitError, SqlError
 from palimpsest.hosts.interface import Sql, SqlValue
@@ -190,14 +190,40 @@ _SESSIONS_KNOWN = 256
 """Of how many sessions the last message is remembered."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Last:
+class _Last(NamedTuple):
     """The last message of a session; true as long as nothing was rolled back since."""
 
     row: int
     said_at: int
     sitting: int
     rollbacks: int
+
+
+class Entry(NamedTuple):
+    """What the index holds of a new message."""
+
+    doc: int
+    row: int
+    sitting: int
+    fields: tuple[Any, ...]
+    """Message id, role, speaker, both times, words and traits."""
+
+    pieces: list[IndexedText]
+
+    @property
+    def number(self) -> int:
+        """The session's number."""
+        return self.doc // SESSION_SPAN
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the message's own row is all that the index needs."""
+        return self.sitting != self.doc and len(self.pieces) == 1 and not self.pieces[0].grams
+
+    @property
+    def piece(self) -> IndexedText:
+        """What stands in the message's own row."""
+        return self.pieces[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,17 +328,37 @@ class SearchIndex:
         :param number: the session's number where the caller knows it.
         :raises LimitError: the row number or the number of sessions is too large for a key.
         """
-        if not 0 < row < FIRST_PIECE:
-            raise LimitError(f"a search row number lies between 1 and 2^31 - 1, got {row}")
         if number is None:
             number = self._number(session_id) or self._number_session(session_id)
+        entry = self.entry(number, row, message, created_at)
+        self.sql.execute(
+            _ADD, entry.doc, *entry.fields, entry.piece.text, entry.piece.tools,
+            entry.piece.about, row, entry.sitting,
+        )  # fmt: skip
+        self.complete(entry)
+
+    def entry(self, number: int, row: int, message: Message, created_at: int) -> Entry:
+        """What the index holds of a new message; whoever asks stores it and calls ``complete``.
+
+        :raises LimitError: the row number is too large for a key.
+        """
+        if not 0 < row < FIRST_PIECE:
+            raise LimitError(f"a search row number lies between 1 and 2^31 - 1, got {row}")
         read = self._read(message)
         fields = _fields(message, created_at, read)
-        doc = number * SESSION_SPAN + row
         sitting = self._sitting(number, row, fields[4])
-        self._put(doc, row, sitting, fields, read.pieces[0])
-        if len(read.pieces) > 1:
-            self._put_further_pieces(doc, row, fields, read.pieces[1:])
+        return Entry(number * SESSION_SPAN + row, row, sitting, fields, read.pieces)
+
+    def complete(self, entry: Entry) -> None:
+        """Store what an entry needs besides its row: rare for a message of a few lines."""
+        if entry.is_plain:
+            return
+        if entry.sitting == entry.doc:
+            self.sql.execute("insert into assistant_search_sittings (doc) values (?)", entry.doc)
+        if entry.piece.grams:
+            self._put_grams(entry.doc, entry.piece.grams)
+        if len(entry.pieces) > 1:
+            self._put_further_pieces(entry.doc, entry.row, entry.fields, entry.pieces[1:])
 
     def _read(self, message: Message) -> IndexedMessage:
         if is_compaction_message(message):  # summaries are not searched, but keep their place
@@ -504,15 +550,6 @@ class SearchIndex:
         last, said_at, sitting = cast("list[int]", rows[0])
         return _Last(last, said_at, sitting, self.sql.rollbacks)
 
-    def _put(
-        self, doc: int, row: int, sitting: int, fields: tuple[Any, ...], piece: IndexedText
-    ) -> None:
-        self.sql.execute(_ADD, doc, *fields, piece.text, piece.tools, piece.about, row, sitting)
-        if sitting == doc:
-            self.sql.execute("insert into assistant_search_sittings (doc) values (?)", doc)
-        if piece.grams:
-            self._put_grams(doc, piece.grams)
-
     def _put_grams(self, doc: int, grams: str) -> None:
         self.sql.execute(
             "insert into assistant_fts_grams (rowid, grams) values (cast(? as integer), ?)",
@@ -532,7 +569,10 @@ class SearchIndex:
         )
         key = FIRST_PIECE if not rows else int(rows[0][0] or 0) - base + 1
         for offset, piece in enumerate(pieces):
-            self._put(base + key + offset, row, 0, fields, piece)
+            doc = base + key + offset
+            self.sql.execute(_ADD, doc, *fields, piece.text, piece.tools, piece.about, row, 0)
+            if piece.grams:
+                self._put_grams(doc, piece.grams)
 
     def _remove_further_pieces(self, number: int, rows: list[int]) -> None:
         first, last = number * SESSION_SPAN + FIRST_PIECE, (number + 1) * SESSION_SPAN - 1
