@@ -1,56 +1,53 @@
-// Counts what Cloudflare bills: rows read and written by every statement of an object.
+// What the Workers on the npm packages share: operations by request, and counted rows.
 
-/** Replace `exec` of the object's SQL by one that remembers its cursors. */
+/** Replaces `exec` of an object's SQL by one that remembers its cursors, to count what is billed. */
 export function countRows(storage) {
-  const sql = storage.sql;
-  const exec = sql.exec.bind(sql);
-  let cursors = [];
-  sql.exec = (...statement) => {
+  const exec = storage.sql.exec.bind(storage.sql);
+  let cursors = null;
+  storage.sql.exec = (...statement) => {
     const cursor = exec(...statement);
-    cursors.push(cursor);
+    cursors?.push(cursor);
     return cursor;
   };
   return {
     start() {
       cursors = [];
     },
-    /** Rows since start(). Cursors that their user left unread are counted as far as they got. */
-    sum() {
-      let read = 0;
-      let written = 0;
-      for (const cursor of cursors) {
-        read += cursor.rowsRead;
-        written += cursor.rowsWritten;
-      }
-      cursors = [];
-      return { read, written };
+    /** Rows since start(). A cursor that was left unread counts as far as it got. */
+    stop() {
+      const seen = cursors ?? [];
+      cursors = null;
+      return {
+        read: seen.reduce((sum, cursor) => sum + cursor.rowsRead, 0),
+        written: seen.reduce((sum, cursor) => sum + cursor.rowsWritten, 0),
+      };
     },
   };
 }
 
-/** The operations that both peers answer; `session` gives reads and writes in one form. */
-export async function answer(request, state, session, rows) {
+/** Carries out `?op=`; `session` gives reads and writes in one form. */
+export async function answer(request, kept, session, rows) {
   const query = new URL(request.url).searchParams;
   const times = Number(query.get("times") ?? 1);
   const operation = query.get("op") ?? "empty";
   let count = 0;
-  rows.start();
+  if (query.has("rows")) rows.start();
   if (operation === "load") {
-    state.loaded = await request.json();
+    kept.loaded = await request.json();
   } else if (operation === "append" || operation === "fill") {
     const append = operation === "append" ? session.append : session.fill;
-    for (const message of state.loaded) await append(message);
-    count = state.loaded.length;
-    state.loaded = [];
+    for (const message of kept.loaded) await append(message);
+    count = kept.loaded.length;
+    kept.loaded = [];
   } else if (operation === "overlay") {
     await session.overlay(query.get("from"), query.get("to"));
   }
   for (let i = 0; i < times; i++) {
-    if (operation === "history" || operation === "context") count = (await session.history()).length;
+    if (operation === "history") count = (await session.history()).length;
     if (operation === "recent") count = (await session.recent(Number(query.get("bytes")))).length;
     if (operation === "search") count = (await session.search(query.get("q"))).length;
   }
-  return Response.json({ count, ...rows.sum() });
+  return Response.json({ count, ...rows.stop() });
 }
 
 /** Hands a request to the object named by the last segment of its path. */

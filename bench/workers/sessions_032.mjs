@@ -2,19 +2,19 @@
 import { DurableObject } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";
 import { Sessions } from "agents/sessions";
-import { answer, countRows, entrypoint } from "./counting.mjs";
+import { answer, countRows, entrypoint } from "./sessions_peer.mjs";
 
 export class Bench extends DurableObject {
   rows = countRows(this.ctx.storage);
-  state_ = { loaded: [] };
+  kept = { loaded: [] };
   sessions = new Sessions();
   lifecycle = Lifecycle.install(this).use(this.sessions);
   session = this.sessions.session();
 
-  async onRequest(request) {
+  onRequest(request) {
     const session = this.session;
     const append = (message) => session.appendMessage(message);
-    return answer(request, this.state_, {
+    return answer(request, this.kept, {
       append,
       fill: append,
       history: () => session.getHistory(),

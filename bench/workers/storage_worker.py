@@ -1,4 +1,8 @@
-"""The Worker of ``scripts/bench storage``: one session per object, driven by requests."""
+"""The Worker of ``scripts/bench storage``: one session per object, driven by requests.
+
+The session is configured to compact, far above any size here: the estimate that decides whether to
+compact is part of what an append costs.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,13 @@ _NEVER = 10**12
 """A threshold that is compared after every write and never reached."""
 
 
+def heap_size() -> int:
+    """Bytes of WebAssembly memory."""
+    from pyodide_js import _module  # not at top level: a snapshot could not hold it
+
+    return int(_module.HEAP8.length)
+
+
 async def _summarize_nothing(messages: list[Message], context: Any = None) -> None:
     return None
 
@@ -26,9 +37,7 @@ class Bench:
     def __init__(self, host: Any) -> None:
         self.host = host
         self.loaded: list[Message] = []
-        self.session = (
-            Session.create(host).on_compaction(_summarize_nothing).compact_after(_NEVER)
-        )
+        self.session = Session.create(host).on_compaction(_summarize_nothing).compact_after(_NEVER)
 
     async def handle_start(self) -> None:
         """Nothing to do."""
@@ -48,7 +57,7 @@ class Bench:
         count = 0
         if operation == "load":
             self.loaded = json.loads(body)
-        elif operation == "append":
+        elif operation in ("append", "fill"):
             for message in self.loaded:
                 await session.append_message(message)
             count, self.loaded = len(self.loaded), []
@@ -58,14 +67,12 @@ class Bench:
             )
             count = len(stored.summary)
         elif operation == "heap":
-            from pyodide_js import _module  # not at top level: a snapshot could not hold it
-
-            count = int(_module.HEAP8.length)
+            count = heap_size()
         elif operation == "scan":
             async for _message in session.history(overlays=False):
                 count += 1
         for _ in range(times):
-            if operation in ("history", "context"):
+            if operation == "history":
                 count = len(await session.get_history())
             elif operation == "recent":
                 count = len((await session.get_recent_history(int(query["bytes"]))).messages)
