@@ -11,6 +11,8 @@ import pytest
 
 from palimpsest.hosts.local_http import send_request
 
+Serving = AsyncGenerator[tuple[str, list[str]], None]
+
 
 @asynccontextmanager
 async def server(
