@@ -10,12 +10,13 @@ from palimpsest.actor.connections import Connection
 from palimpsest.actor.hooks import Reject
 from palimpsest.chat.agent import ChatAgent
 from palimpsest.compaction.extractive import ExtractiveSummarizer
-from palimpsest.compaction.head_tail import create_compact_function
+from palimpsest.compaction.head_tail import CompactResult, create_compact_function
 from palimpsest.compaction.policy import BudgetRatioPolicy
 from palimpsest.hosts.interface import HttpRequest, HttpResponse
 from palimpsest.messages import Message
 from palimpsest.models.interface import Model, generate_text
 from palimpsest.models.offline import OfflineModel
+from palimpsest.session.compaction_outcomes import CompactionOutcome, TokenCountInput
 from palimpsest.session.context import ContextBlock
 from palimpsest.session.manager import SessionManager
 from palimpsest.session.providers import (
@@ -38,6 +39,8 @@ __all__ = [
     "AgentSearchProvider",
     "BudgetRatioPolicy",
     "ChatAgent",
+    "CompactResult",
+    "CompactionOutcome",
     "Connection",
     "ContextBlock",
     "ExtractiveSummarizer",
@@ -54,6 +57,7 @@ __all__ = [
     "SessionInfo",
     "SessionManager",
     "StoredCompaction",
+    "TokenCountInput",
     "Tool",
     "ToolContext",
     "callable_method",
