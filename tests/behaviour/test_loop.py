@@ -382,6 +382,27 @@ async def test_overflow_leads_to_one_compaction_and_one_retry(
     assert len(asked) == 1
 
 
+async def test_a_refusal_is_tried_again_even_after_a_compaction(run: ServerRun) -> None:
+    too_long = {"status": 400, "body": {"error": {"message": "prompt is too long"}}}
+    await run.script(too_long, {"text": "Now."})
+    asked: list[int] = []
+    history = [text_message(f"m{n}", "user", "word " * 1_000) for n in range(8)]
+
+    async def context() -> list[Message]:
+        return history[2 * len(asked) :]
+
+    async def compact(target: int) -> bool:
+        asked.append(target)
+        return True
+
+    counter = TokenCounter()
+    model = run.model("openai", context_window=11_000, max_output_tokens=1_000)
+    chunks = await take(model, context=context, on_overflow=compact, counter=counter)
+    assert text_of_chunks(chunks) == "Now."
+    assert len(asked) == 2
+    assert counter.calibration.ratio > 1.1
+
+
 async def test_overflow_without_help_is_a_clear_error(run: ServerRun) -> None:
     await run.script({"text": "never"})
     huge = "word " * 50_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -96,6 +97,18 @@ def test_results_are_read_in_every_form() -> None:
     assert read_passages("No results found.") == []
     assert read_passages("Error: no such session") == []
     assert read_passages(None) == []
+
+
+def test_a_failed_search_is_not_shown_as_nothing_found() -> None:
+    call: dict[str, Any] = {"type": "tool-session_search", "toolCallId": "c", "input": {}}
+    asked = text_message("1", "user", "What is my cat called?")
+    for part in (
+        {**call, "state": "output-available", "output": "Error: the index is gone"},
+        {**call, "state": "output-error", "errorText": "the index is gone"},
+    ):
+        history = [asked, {"id": "2", "role": "assistant", "parts": [part]}]
+        answer = asyncio.run(generate_text(OfflineModel(), history))
+        assert answer == "I could not search our conversation: the index is gone"
 
 
 def test_search_terms_keep_what_carries_meaning() -> None:

@@ -14,7 +14,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
-from palimpsest.abort import Abort
+from palimpsest.abort import Abort, run_abortable
 from palimpsest.chat.calls import CallRunner, answered_approvals
 from palimpsest.chat.fitting import RUN_MESSAGE_ID, Fitted, RequestFitter
 from palimpsest.chat.step import Chunk, Ids, Step
@@ -29,6 +29,10 @@ DEFAULT_MAX_STEPS = 10
 
 OVERFLOW_TARGET = 0.7
 """After a provider's overflow error the retry aims at this share of the refused request."""
+
+
+LESSON_OF_REFUSAL = 1.15
+"""A refused request is taken to have had so much more than its estimate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +79,9 @@ async def run_loop(
     :param abort: stops the run; the request at the provider ends, too.
     :param budget: tokens that a request may have; None for what the model takes.
     :param counter: the token counter with what was learned about this model; learns on.
-    :param on_overflow: asked, once in a run, to make the conversation smaller when shortening
-        older results is not enough, with the tokens to aim for; says whether it did.
+    :param on_overflow: asked to make the conversation smaller when shortening older results is
+        not enough, with the tokens to aim for; says whether it did. Asked at most twice in a run:
+        before a request that would be too large, and after one that the provider refused.
     :param on_step: told of each step's usage.
     :param max_steps: model steps at most. In the last one no tools are offered.
     :param message_id: the assistant message's id, for the ``start`` chunk.
@@ -128,7 +133,10 @@ class _Run:
     """The assistant message as made so far, from finished steps."""
     unseen: int = 0
     """Index in :attr:`parts` of the newest step's parts, whose results no model has seen."""
-    overflowed: bool = False
+    compacted: bool = False
+    """Whether the run made the conversation smaller before a request was too large."""
+    refused: bool = False
+    """Whether a provider found a request too large; that is tried again once in a run."""
     answered: dict[str, Part] = field(default_factory=lambda: dict[str, Part]())
     """Parts of the conversation that this run settled, by call."""
     input_tokens: int = 0
@@ -225,8 +233,9 @@ class _Run:
                             yield chunk
                 break
             except ContextOverflowError as error:
-                if not step.empty or self.overflowed:
+                if not step.empty or self.refused:
                     raise
+                self.refused = True
                 fitted = await self._fit_after_refusal(fitter, fitted, error)
         for chunk in step.end_blocks():
             yield chunk
@@ -241,8 +250,10 @@ class _Run:
         fitted = fitter.fit(messages, budget, newest=newest, may_shorten_newest=False)
         if fitted.fits:
             return fitted
-        if await self._compact(budget):
-            messages, newest = self._messages()
+        if not self.compacted:
+            self.compacted = True
+            if await self._compact(budget):
+                messages, newest = self._messages()
         fitted = fitter.fit(messages, budget, newest=newest, may_shorten_newest=True)
         if not fitted.fits:
             raise ContextOverflowError(
@@ -267,16 +278,16 @@ class _Run:
             fitted = fitter.fit(messages, target, newest=newest, may_shorten_newest=False)
         if not fitted.fits:
             fitted = fitter.fit(messages, target, newest=newest, may_shorten_newest=True)
-        self.overflowed = True
         if fitted.tokens >= refused.tokens:
             raise error
+        estimate = self.counter.scale(refused.tokens)
+        self.counter.calibration.observe(refused.tokens, int(estimate * LESSON_OF_REFUSAL))
         return fitted
 
     async def _compact(self, target: int) -> bool:
-        if self.on_overflow is None or self.overflowed:
+        if self.on_overflow is None:
             return False
-        self.overflowed = True
-        if not await self.on_overflow(target):
+        if not await run_abortable(self.on_overflow(target), self.abort):
             return False
         await self._read_context()
         return True

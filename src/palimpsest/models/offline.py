@@ -24,7 +24,14 @@ from palimpsest.models.interface import (
     ToolCallDelta,
     ToolCallStart,
 )
-from palimpsest.models.recall import Passage, best_answer, is_question, read_passages, search_terms
+from palimpsest.models.recall import (
+    Passage,
+    best_answer,
+    failure_of,
+    is_question,
+    read_passages,
+    search_terms,
+)
 
 SEARCH_TOOL = "session_search"
 """The tool that the offline model asks; ``search_context`` it does not need."""
@@ -94,11 +101,18 @@ def _answer(question: str, searched: Sequence[Any], earlier: Sequence[Message]) 
             quoted = quoted[:300].rstrip() + "…"
         return f"I will remember that: “{quoted}” Ask me about it whenever you like."
     passages: list[Passage] = []
+    failures: list[str] = []
     for result in searched:
-        passages.extend(read_passages(result))
+        failure = failure_of(result)
+        if failure is None:
+            passages.extend(read_passages(result))
+        else:
+            failures.append(failure)
     for message in earlier:
         passages.append(Passage(str(message.get("role", "")), text_of(message)))
     found = best_answer(question, passages)
+    if found is None and failures:
+        return f"I could not search our conversation: {failures[0]}"
     if found is None:
         return (
             f"I searched our conversation for “{search_terms(question)}” and found nothing that "
@@ -118,12 +132,13 @@ def _newest_user_message(messages: Sequence[Message]) -> int | None:
 
 
 def _search_results(messages: Sequence[Message]) -> list[Any]:
-    """Outputs (or error texts) of the searches made since the question."""
+    """Outputs of the searches made since the question; of those that failed, the error."""
     results: list[Any] = []
     for message in messages:
         for part in tool_parts(message):
             if tool_name(part) == SEARCH_TOOL and _is_settled(part):
-                results.append(part.get("output", part.get("errorText", "")))
+                failed = f"Error: {part.get('errorText') or 'the search failed'}"
+                results.append(part.get("output", failed))
     return results
 
 

@@ -111,6 +111,14 @@ def search_terms(question: str) -> str:
     return " ".join(strong or weak) or " ".join(question.split())
 
 
+def failure_of(result: Any) -> str | None:
+    """What went wrong, where a search's result says so (Sessions document: ``Error: ...``)."""
+    if not isinstance(result, str):
+        return None
+    match = re.match(r"\s*Error:\s*(.*)", result, re.DOTALL)
+    return match.group(1).strip() or "the search failed" if match else None
+
+
 def read_passages(result: Any) -> list[Passage]:
     """The passages of a search result: text with ``[role]`` marks, or a list of hits."""
     if isinstance(result, str):
