@@ -118,6 +118,20 @@ async def test_results_become_json() -> None:
         """Which."""
         return [Place(name="a")]
 
+    @tool
+    def weekdays() -> Annotated[
+        list[int], pydantic.PlainSerializer(lambda days: [f"day {day}" for day in days])
+    ]:
+        """When."""
+        return [1, 2]
+
+    @tool
+    def loose() -> int:
+        """Another type than declared."""
+        return Place(name="b")  # type: ignore[return-value]
+
+    assert await called(as_tool(weekdays)) == ["day 1", "day 2"]
+    assert await called(as_tool(loose)) == {"name": "b", "height": 0}
     assert await called(as_tool(point)) == {"x": 1, "at": "2026-11-30"}
     assert await called(as_tool(place)) == [{"name": "a", "height": 0}]
 

@@ -52,9 +52,7 @@ class Signature:
         :raises ToolError: JSON has no form for it.
         """
         try:
-            return self._result.dump_python(
-                result, mode="json", by_alias=True, warnings="none", serialize_as_any=True
-            )
+            return self._result.dump_python(result, mode="json", by_alias=True, warnings="none")
         except (pydantic.ValidationError, ValueError, TypeError) as error:
             raise ToolError(f"the result cannot be written as JSON: {error}") from error
 
@@ -104,15 +102,41 @@ def read_signature(function: Callable[..., Any]) -> Signature:
         schema = model.model_json_schema(by_alias=True)
     except pydantic.errors.PydanticUserError as error:
         raise ToolDefinitionError(f"tool {name!r}: {error}") from error
-    result: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(Any)
-    return Signature(description, _plain_schema(schema), context_parameter, model, fields, result)
+    return Signature(
+        description,
+        _plain_schema(schema),
+        context_parameter,
+        model,
+        fields,
+        _read_result(function),
+    )
 
 
 def _read_hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """The parameters' types; names of the function's own closure are known.
+    """The parameters' types; names of the function's own closure are known."""
+    annotations = {
+        parameter.name: parameter.annotation
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.annotation is not parameter.empty
+    }
+    return _resolve(function, annotations)
 
-    The result's type is not needed: results are written as what they are.
+
+def _read_result(function: Callable[..., Any]) -> pydantic.TypeAdapter[Any]:
+    """How results are written: by their declared type, or as what they are where that is unknown.
+
+    A declared type may only exist for the type checker, so that it cannot be a reason to refuse.
     """
+    declared = inspect.signature(function).return_annotation
+    if declared is inspect.Signature.empty:
+        return pydantic.TypeAdapter(Any)
+    try:
+        return pydantic.TypeAdapter(_resolve(function, {"return": declared})["return"])
+    except (NameError, TypeError, pydantic.errors.PydanticUserError):
+        return pydantic.TypeAdapter(Any)
+
+
+def _resolve(function: Callable[..., Any], annotations: dict[str, Any]) -> dict[str, Any]:
     inner: Any = inspect.unwrap(getattr(function, "__func__", function))
     closure: dict[str, Any] = {}
     if inspect.isfunction(inner):
@@ -121,11 +145,7 @@ def _read_hints(function: Callable[..., Any]) -> dict[str, Any]:
     def holder() -> None:
         """Holds the annotations to resolve."""
 
-    holder.__annotations__ = {
-        parameter.name: parameter.annotation
-        for parameter in inspect.signature(function).parameters.values()
-        if parameter.annotation is not parameter.empty
-    }
+    holder.__annotations__ = annotations
     return typing.get_type_hints(
         holder, getattr(inner, "__globals__", {}), closure, include_extras=True
     )
