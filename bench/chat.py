@@ -27,11 +27,13 @@ class Measured:
     first: float
     requester: float
     everyone: float
+    frames: int
+    """How many frames with text the one who asked received."""
 
 
-def turn(running: Workerd, clients: int, chunks: int) -> Measured:
+def turn(running: Workerd, agent: str, clients: int, chunks: int) -> Measured:
     """Measure one turn in a fresh object."""
-    url = f"{running.socket_url}/agents/chat/{uuid.uuid4().hex}"
+    url = f"{running.socket_url}/agents/{agent}/{uuid.uuid4().hex}"
     script = BENCHES / "clients" / "chat_clients.mjs"
     command = [str(NODE), str(script), url, str(clients), str(chunks), str(SIZE)]
     result = subprocess.run(
@@ -44,17 +46,18 @@ def turn(running: Workerd, clients: int, chunks: int) -> Measured:
         check=True,
     )
     found = json.loads(result.stdout)
-    if any(count != chunks for count in found["deltas"]):
-        raise RuntimeError(f"clients got {found['deltas']} deltas of {chunks}")
-    return Measured(found["first"], found["requester"], found["all"])
+    if any(count != chunks * SIZE for count in found["characters"]):
+        raise RuntimeError(f"clients got {found['characters']} of {chunks * SIZE} characters")
+    return Measured(found["first"], found["requester"], found["all"], found["frames"])
 
 
 def run(bench: Bench) -> None:
     """Measure ours and theirs in turn."""
     chunks = 200 if bench.quick else CHUNKS
-    rounds = 2 if bench.quick else 7
+    rounds = 2 if bench.quick else 5
     ours_worker = define_worker(
-        BENCHES / "workers" / "chat_bench_worker.py", object_classes={"Chat": "Chat"}
+        BENCHES / "workers" / "chat_bench_worker.py",
+        object_classes={"Chat": "Chat", "Plain": "Plain"},
     )
     aliases = {
         "path": "node:path",
@@ -63,26 +66,39 @@ def run(bench: Bench) -> None:
     peer = BENCHES / "workers" / "chat_peer.mjs"
     theirs_worker = bundle_worker(peer, {"Chat": "Chat"}, aliases=aliases)
     with bench.worker(ours_worker) as ours, bench.worker(theirs_worker) as theirs:
+        sides = {"ours": (ours, "chat"), "plain": (ours, "plain"), "theirs": (theirs, "chat")}
         for clients in (1, 10):
-            mine: list[Measured] = []
-            other: list[Measured] = []
-            for running, kept in ((ours, mine), (theirs, other)):
-                turn(running, clients, chunks)  # warms the code
-                del kept[:]
+            kept: dict[str, list[Measured]] = {}
+            for running, agent in sides.values():
+                turn(running, agent, clients, chunks)  # warms the code
             for number in range(rounds):
-                pairs = [(ours, mine), (theirs, other)]
-                for running, kept in pairs if number % 2 == 0 else reversed(pairs):
-                    kept.append(turn(running, clients, chunks))
-            name = f"{clients} client{'s' if clients > 1 else ''}"
-            for figure, field in (
-                ("first chunk", "first"),
-                (f"{chunks:,} chunks, at the one who asked", "requester"),
-                (f"{chunks:,} chunks, at all clients", "everyone"),
-            ):
-                bench.record(
-                    f"{figure}, {name}",
-                    statistics.median(getattr(item, field) for item in mine),
-                    "ms",
-                    against=AGAINST,
-                    compared=statistics.median(getattr(item, field) for item in other),
-                )
+                names = list(sides)
+                for name in names if number % 2 == 0 else reversed(names):
+                    kept.setdefault(name, []).append(turn(*sides[name], clients, chunks))
+            _record(bench, kept, chunks, f"{clients} client{'s' if clients > 1 else ''}")
+
+
+def _record(bench: Bench, kept: dict[str, list[Measured]], chunks: int, clients: str) -> None:
+    def median(side: str, field: str) -> float:
+        return statistics.median(getattr(item, field) for item in kept[side])
+
+    for figure, field in (
+        ("first chunk", "first"),
+        (f"{chunks:,} chunks, at the one who asked", "requester"),
+        (f"{chunks:,} chunks, at all clients", "everyone"),
+    ):
+        for side, how in (("ours", ""), ("plain", ", a frame for each")):
+            bench.record(
+                f"{figure}, {clients}{how}",
+                median(side, field),
+                "ms",
+                against=AGAINST,
+                compared=median("theirs", field),
+            )
+    bench.record(
+        f"frames of {chunks:,} chunks, {clients}",
+        median("ours", "frames"),
+        "frames",
+        against=AGAINST,
+        compared=median("theirs", "frames"),
+    )

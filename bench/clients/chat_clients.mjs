@@ -6,16 +6,19 @@ const [, , url, clients, chunks, size] = process.argv;
 
 function open(name) {
   const socket = new WebSocket(`${url}?_pk=${name}`);
-  socket.deltas = 0;
-  socket.text = 0;
+  socket.frames = 0;
+  socket.characters = 0;
   socket.finished = new Promise((resolve) => {
     socket.on("message", (data) => {
-      const frame = data.toString();
-      if (frame.includes("text-delta")) {
+      const frame = JSON.parse(data.toString());
+      if (frame.type !== "cf_agent_use_chat_response") return;
+      if (frame.done) resolve(performance.now());
+      else if (frame.body) {
+        const chunk = JSON.parse(frame.body);
+        if (chunk.type !== "text-delta") return;
         socket.first ??= performance.now();
-        socket.deltas += 1;
-      } else if (frame.includes('"done":true')) {
-        resolve(performance.now());
+        socket.frames += 1;
+        socket.characters += chunk.delta.length;
       }
     });
   });
@@ -45,7 +48,8 @@ console.log(
     first: sockets[0].first - began,
     requester: ends[0] - began,
     all: Math.max(...ends) - began,
-    deltas: sockets.map((socket) => socket.deltas),
+    frames: sockets[0].frames,
+    characters: sockets.map((socket) => socket.characters),
   }),
 );
 process.exit(0);

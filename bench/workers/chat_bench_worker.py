@@ -10,8 +10,7 @@ from palimpsest.chat.turns import Turn
 from palimpsest.hosts.workers import durable_object, worker_entrypoint
 
 
-@durable_object
-class Chat(ChatAgent):
+class Streaming(ChatAgent):
     """Streams ``chunks`` deltas of ``size`` characters."""
 
     async def on_chat_message(self, turn: Turn) -> AsyncIterator[dict[str, Any]]:
@@ -22,6 +21,18 @@ class Chat(ChatAgent):
             yield {"type": "text-delta", "id": "t", "delta": delta}
         yield {"type": "text-end", "id": "t"}
         yield {"type": "finish"}
+
+
+@durable_object
+class Chat(Streaming):
+    """As a user would have it."""
+
+
+@durable_object
+class Plain(Streaming):
+    """The same with a frame for each delta."""
+
+    gather_deltas = False
 
 
 Default = worker_entrypoint()

@@ -159,7 +159,7 @@ async def test_ten_thousand_frames_break_nothing() -> None:
     assert not agent.lane("fuzzed").is_busy
     assert agent.turns.open_turns() == []
     assert [kind for kind in bystander.kinds() if kind != "state"] == []
-    assert len(agent.turns_seen) > 300, "many of the frames were good enough to be answered"
+    assert len(agent.turns_seen) > 100, "many of the frames were good enough to be answered"
     await bystander.ask("good1", [user("g1", "still there?")])
     await rig.settle()
     assert bystander.text("good1") == "answer to still there? "

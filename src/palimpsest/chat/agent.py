@@ -64,6 +64,9 @@ class ChatAgent(Agent):
     stall_seconds: ClassVar[float | None] = 120.0
     """A turn in which nothing comes for so long is ended with an error; None for no limit."""
 
+    gather_deltas: ClassVar[bool] = True
+    """Whether pieces of text that come faster than the event loop turns are sent together."""
+
     max_steps: ClassVar[int] = 10
     """Model steps (with tool calls between them) of one answer."""
 

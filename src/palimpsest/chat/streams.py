@@ -34,6 +34,9 @@ SEGMENT_SECONDS = 0.25
 RECENT_CHUNKS = 512
 """Chunks kept in memory for readers that keep up."""
 
+MOST_GATHERED = 64
+"""The most deltas of one part that are sent as one chunk."""
+
 REPLAY_BATCH = 128
 """Replayed frames after which other events get their turn."""
 
@@ -43,7 +46,9 @@ class LiveStream:
 
     :param turn: the turn's row number.
     :param first: the number of the next chunk (0, unless the turn was taken up again).
-    :param sockets: gives the open sockets of the session.
+    :param connections: gives the open connections of the session.
+    :param first: the number of the first chunk.
+    :param gathers: whether deltas that come faster than they can be sent are joined.
     """
 
     def __init__(
@@ -56,6 +61,7 @@ class LiveStream:
         connections: Callable[[], list[Connection]],
         *,
         first: int = 0,
+        gathers: bool = True,
     ) -> None:
         self.turn = turn
         self.frames = frames
@@ -66,7 +72,9 @@ class LiveStream:
         self._host = host
         self._store = store
         self._connections = connections
-        self._first = first
+        self._gathers = gathers
+        self._gathered: list[str] = []
+        self._gathered_key: tuple[str, str] | None = None
         self._targets: list[Socket] | None = None
         self._joining: set[str] = set()
         self._joined: set[str] = set()
@@ -85,10 +93,40 @@ class LiveStream:
         :raises TypeError: the chunk holds something that JSON has no form for.
         """
         for accepted in self.accumulator.accept(chunk):
-            self.send_chunk(encode_chunk(accepted))
+            if self._gathers and self._gathered_key is not None and len(accepted) == 3:
+                key = (accepted["type"], accepted.get("id"))
+                if key == self._gathered_key:
+                    self._gather(accepted)
+                    continue
+            self.emit_accepted(accepted)
+
+    def _gather(self, delta: Chunk) -> None:
+        """Hold back a delta that continues the one sent last, until the model has to wait.
+
+        A model that is faster than the event loop would otherwise send a frame for each word; what
+        clients assemble is the same.
+        """
+        pieces = self._gathered
+        pieces.append(delta["delta"])
+        if len(pieces) == 1:
+            asyncio.get_running_loop().call_soon(self.release)
+        elif len(pieces) >= MOST_GATHERED:
+            self.release()
+
+    def release(self) -> None:
+        """Send what was held back."""
+        if self._gathered and not self.ended:
+            kind, identifier = self._gathered_key or ("", "")
+            text = "".join(self._gathered)
+            self._gathered.clear()
+            self.send_chunk(encode_chunk({"type": kind, "id": identifier, "delta": text}))
 
     def emit_accepted(self, chunk: Chunk) -> None:
-        """Send and buffer a chunk that the accumulator made itself."""
+        """Send and buffer a chunk that the accumulator made or has accepted."""
+        self.release()
+        kind = chunk["type"]
+        is_delta = len(chunk) == 3 and kind in ("text-delta", "reasoning-delta")
+        self._gathered_key = (kind, chunk["id"]) if is_delta else None
         self.send_chunk(encode_chunk(chunk))
 
     def send_chunk(self, body: str) -> None:
@@ -132,7 +170,8 @@ class LiveStream:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is buffered."""
+        """Send what is held back and write what is buffered."""
+        self.release()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -149,6 +188,7 @@ class LiveStream:
     def abandon(self) -> None:
         """The agent is being dropped: nothing more is written from here."""
         self.ended = True
+        self._gathered.clear()
         self._buffer.clear()
         if self._timer is not None:
             self._timer.cancel()

@@ -16,13 +16,14 @@ _OPEN = 1
 class WorkersSocket:
     """The server's end of a hibernating WebSocket."""
 
-    __slots__ = ("_context", "_id", "_tags", "raw")
+    __slots__ = ("_context", "_id", "_send", "_tags", "raw")
 
     def __init__(self, raw: Any, context: Any) -> None:
         self.raw = raw
         self._context = context
         self._id: int = raw.js_id
         self._tags: list[str] | None = None
+        self._send: Any = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, WorkersSocket) and other._id == self._id
@@ -45,11 +46,12 @@ class WorkersSocket:
     def send(self, data: str | bytes) -> None:
         """See :meth:`palimpsest.hosts.interface.Socket.send`."""
         check_socket_message(data)
-        if not self.is_open:
-            return
+        send = self._send
+        if send is None:
+            send = self._send = self.raw.send  # looked up once: a stream sends thousands
         try:
             # A bare ``bytes`` would arrive as the text of its repr.
-            self.raw.send(data if isinstance(data, str) else to_js(data))
+            send(data if isinstance(data, str) else to_js(data))
         except JsException:
             if self.is_open:
                 raise
