@@ -642,6 +642,10 @@ async def test_a_counter_that_only_knows_the_whole_prompt(host: Any) -> None:
     assert len(summarize.prompts) == 1
     tail = (await shown(session))[4:]
     assert 5 <= len(tail) <= 14, "the estimates are scaled to its figure"
+    for start in range(60, 70):
+        await session.append_messages(talk(1, start))
+        await host.advance(1)
+    assert len(summarize.prompts) == 1, "a figure that stays does not compact at every write"
 
 
 async def test_a_failing_counter_falls_back_to_the_estimate(host: Any) -> None:

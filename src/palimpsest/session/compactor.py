@@ -170,8 +170,10 @@ class Compactor:
             self._news.log_failure("compaction.trigger_failed", error)
 
     def _is_due(self, trigger: int) -> bool:
+        return self._reaches(trigger, self.estimate())
+
+    def _reaches(self, trigger: int, tokens: int) -> bool:
         status = self._state.load(self._session_id)
-        tokens = self.estimate(status)
         if tokens < trigger:
             if status.next_tokens:
                 # There is room again: what could not be compacted then is no reason now.
@@ -201,7 +203,7 @@ class Compactor:
         if self._busy is not None and self._busy():
             return self._host.now() + BUSY_PAUSE_MS
         trigger = self.trigger_tokens
-        if trigger is None or not await self._is_still_due(trigger):
+        if trigger is None or not self._reaches(trigger, await self._measure()):
             return None
         request = CompactionRequest(
             needed=lambda: self._counter is not None or self._is_due(trigger),
@@ -209,6 +211,7 @@ class Compactor:
             counts_when_cancelled=True,
         )
         outcome = await self._compact(request)
+        await self._mind_own_counter(trigger, outcome.status)
         now = self._host.now()
         if outcome.status == "failed":
             failures = self._state.load(self._session_id).failures
@@ -218,15 +221,28 @@ class Compactor:
         again = outcome.status == "compacted" and self._counter is None and self._is_due(trigger)
         return now if again else None
 
-    async def _is_still_due(self, trigger: int) -> bool:
+    async def _measure(self) -> int:
+        """Tokens by the session's own counter, or by the estimate where it has none or it fails."""
         if self._counter is None:
-            return self._is_due(trigger)
+            return self.estimate()
         try:
-            tokens = await self._count(self._rendered())
+            return await self._count(self._rendered())
         except Exception as error:
             await self._report(error)
-            return self._is_due(trigger)
-        return tokens >= trigger and tokens >= self._state.load(self._session_id).next_tokens
+            return self.estimate()
+
+    async def _mind_own_counter(self, trigger: int, status: str) -> None:
+        """Wait for growth where the session's own counter still stands above the trigger.
+
+        A counter that gives the provider's figure for the last prompt goes on giving it after a
+        compaction: it must not compact again at every write.
+        """
+        if self._counter is None or status == "failed":
+            return
+        tokens = await self._measure()
+        if tokens >= trigger:
+            growth = max(1, tokens // (4 if status == "compacted" else 50))
+            self._state.wait_for_tokens(self._session_id, tokens + growth)
 
     def _rendered(self) -> list[Message]:
         return rendered_messages(self._store, self._store.path_entries())
