@@ -132,6 +132,17 @@ def test_several_statements_run_and_the_last_one_answers(host: Any) -> None:
     assert rows == [[3]]
 
 
+def test_numbered_parameters_and_parameters_of_the_last_statement(host: Any) -> None:
+    assert host.sql.execute("select ?2, ?1, ?2", "a", "b") == [["b", "a", "b"]]
+    rows = host.sql.execute(
+        "create table numbered (t text); insert into numbered values ('x;y'); "
+        "select t || ?1 from numbered where t = ?2",
+        "!",
+        "x;y",
+    )
+    assert rows == [["x;y!"]]
+
+
 def test_returning_gives_rows(host: Any) -> None:
     host.sql.execute("create table returned (n integer)")
     assert host.sql.execute("insert into returned values (?) returning n + 1", 4) == [[5]]

@@ -41,6 +41,7 @@ from palimpsest.hosts.limits import (
 )
 from palimpsest.hosts.local_http import send_request
 
+_NUMBERED = re.compile(r"\?\d")
 _CONTROL = re.compile(r"\s*(begin|commit|end|rollback|savepoint|release|attach|vacuum)\b", re.I)
 
 
@@ -88,11 +89,14 @@ class LocalSql:
         return rows
 
     def _run(self, sql: str, values: list[SqlValue]) -> list[list[SqlValue]]:
-        if not values and ";" in sql.rstrip().rstrip(";"):
-            *statements, last = split_statements(sql)
+        if ";" in sql.rstrip().rstrip(";"):
+            *statements, sql = split_statements(sql)
             for statement in statements:
                 self._connection.execute(statement)
-            return self._fetch(self._connection.execute(last))
+        if values and _NUMBERED.search(sql) is not None:
+            # Newer Pythons take numbered parameters for named ones, whose names are the numbers.
+            by_number = {str(number): value for number, value in enumerate(values, 1)}
+            return self._fetch(self._connection.execute(sql, by_number))
         return self._fetch(self._connection.execute(sql, values))
 
     def _fetch(self, cursor: sqlite3.Cursor) -> list[list[SqlValue]]:
