@@ -6,10 +6,13 @@ import os
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from support import setup
 from support.browser import ensure_chromium
+from support.other_pythons import ensure_environment, find_pythons
 from support.packages import ensure_test_packages, ensure_worker_packages
 from support.paths import NODE, NODE_MODULES, ROOT, VENV, WEB_SOURCE
 from support.runtime_bundle import ensure_bundle
@@ -19,21 +22,45 @@ QUICK = ("tests/unit", "tests/behaviour")
 FULL = ("tests/worker", "tests/clients", "tests/faults", "tests/browser")
 
 
-def _step(
-    name: str, command: Sequence[str | Path], environment: Mapping[str, str] | None = None
-) -> bool:
-    """Run one part of the suite with its output shown; whether it passed."""
-    print(f"\n=== {name}", flush=True)
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of the suite: a command, run in the repository."""
+
+    name: str
+    command: Sequence[str | Path]
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def _run(part: Part, *, quiet: bool = False) -> bool:
+    """Run a part, its output shown as it comes (or, when ``quiet``, at its end); whether it passed.
+
+    Parts that run side by side are quiet, so that their lines do not mix.
+    """
+    if not quiet:
+        print(f"\n=== {part.name}", flush=True)
     began = time.monotonic()
-    code = subprocess.run(
-        [str(part) for part in command],
+    result = subprocess.run(
+        [str(word) for word in part.command],
         cwd=ROOT,
-        env={**os.environ, **(environment or {})},
+        env={**os.environ, **part.environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE if quiet else None,
+        stderr=subprocess.STDOUT if quiet else None,
+        text=True,
         check=False,
-    ).returncode
-    outcome = "passed" if code == 0 else f"FAILED (exit code {code})"
-    print(f"=== {name}: {outcome} in {time.monotonic() - began:.1f} s", flush=True)
-    return code == 0
+    )
+    passed = result.returncode == 0
+    outcome = "passed" if passed else f"FAILED (exit code {result.returncode})"
+    output = f"{result.stdout.rstrip()}\n" if result.stdout else ""
+    took = time.monotonic() - began
+    print(f"{output}=== {part.name}: {outcome} in {took:.1f} s", flush=True)
+    return passed
+
+
+def _run_together(parts: Sequence[Part]) -> bool:
+    """Run parts side by side; whether all passed."""
+    with ThreadPoolExecutor(len(parts)) as pool:
+        return all(list(pool.map(lambda part: _run(part, quiet=True), parts)))
 
 
 def _pytest(paths: Sequence[str], options: Sequence[str]) -> list[str | Path]:
@@ -41,16 +68,19 @@ def _pytest(paths: Sequence[str], options: Sequence[str]) -> list[str | Path]:
     return [PYTHON, "-m", "pytest", "-q", *present, *options]
 
 
-def _checks() -> bool:
-    """Lint and types, of Python and of the page."""
-    results = [_step("ruff", [PYTHON, "-m", "ruff", "check", "."])]
+def _quick_parts(options: Sequence[str]) -> list[Part]:
+    """Lint and types of Python and of the page, and the tests that need no workerd."""
     node = setup.node_environment()
     pyright = NODE_MODULES / "pyright" / "index.js"
-    results.append(_step("pyright", [NODE, pyright, "--warnings"], node))
+    parts = [
+        Part("unit and behaviour tests", _pytest(QUICK, options)),
+        Part("pyright", [NODE, pyright, "--warnings"], node),
+        Part("ruff", [PYTHON, "-m", "ruff", "check", "."]),
+    ]
     if (WEB_SOURCE / "tsconfig.json").is_file():
         tsc = NODE_MODULES / ".bin" / "tsc"
-        results.append(_step("tsc", [tsc, "--noEmit", "--project", WEB_SOURCE], node))
-    return all(results)
+        parts.append(Part("tsc", [tsc, "--noEmit", "--project", WEB_SOURCE], node))
+    return parts
 
 
 def run_quick(options: Sequence[str]) -> int:
@@ -60,8 +90,13 @@ def run_quick(options: Sequence[str]) -> int:
     """
     setup.ensure_python()
     setup.ensure_node()
-    results = [_checks(), _step("unit and behaviour tests", _pytest(QUICK, options))]
-    return 0 if all(results) else 1
+    return 0 if _run_together(_quick_parts(options)) else 1
+
+
+def _run_on(version: str, interpreter: Path) -> bool:
+    """The unit and behaviour tests on another Python; whether they passed."""
+    python = ensure_environment(version, interpreter)
+    return _run(Part(f"Python {version}", [python, "-m", "pytest", "-q", *QUICK]))
 
 
 def run_all(options: Sequence[str], *, nightly: bool) -> int:
@@ -78,10 +113,12 @@ def run_all(options: Sequence[str], *, nightly: bool) -> int:
     environment: dict[str, str] = {}
     if any((ROOT / "tests" / "browser").rglob("test_*.py")):
         environment["PALIMPSEST_CHROMIUM"] = str(ensure_chromium())
-    results = [_checks(), _step("unit and behaviour tests", _pytest(QUICK, options))]
+    results = [_run_together(_quick_parts(options))]
     chosen = list(options) if nightly else ["-m", "not nightly", *options]
-    results.append(_step("tests in workerd", _pytest(FULL, chosen), environment))
+    results.append(_run(Part("tests in workerd", _pytest(FULL, chosen), environment)))
     if nightly:
-        again = ["tests/worker/test_behaviour_inside.py", "--no-snapshot", *options]
-        results.append(_step("without a snapshot", [PYTHON, "-m", "pytest", "-q", *again]))
+        again = [PYTHON, "-m", "pytest", "-q", "--no-snapshot", *options]
+        again.append("tests/worker/test_behaviour_inside.py")
+        results.append(_run(Part("tests in workerd, without a snapshot", again)))
+        results += [_run_on(version, path) for version, path in find_pythons().items()]
     return 0 if all(results) else 1
