@@ -49,7 +49,7 @@ def read_locomo(path: Path) -> Conversation:
     told = entry["conversation"]
     numbers = sorted(int(key.split("_")[1]) for key in told if re.fullmatch(r"session_\d+", key))
     turns = [turn for number in numbers for turn in told[f"session_{number}"]]
-    messages = [
+    messages: list[Message] = [
         {
             "id": turn["dia_id"],
             "role": "user" if turn["speaker"] == told["speaker_a"] else "assistant",
@@ -76,7 +76,7 @@ def read_chitchat() -> Conversation:
         key=len,
     )
     texts = [" ".join(message["text"] for message in turn) or "ok" for turn in turns]
-    messages = [
+    messages: list[Message] = [
         {
             "id": f"t{number}",
             "role": "user" if number % 2 == 0 else "assistant",
