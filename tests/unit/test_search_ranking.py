@@ -19,7 +19,7 @@ from palimpsest.session.ranking import (
 )
 from palimpsest.session.search_dates import AFTERTHOUGHT, DAY, named_times
 from palimpsest.session.search_snippets import Highlighter, inflections, snippet
-from palimpsest.store.search_index import Candidate
+from palimpsest.store.search_reader import Candidate
 from palimpsest.store.search_text import (
     ABOUT_SELF,
     ASKS,

@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from palimpsest.store.search_index import Candidate
+from palimpsest.store.search_reader import Candidate
 from palimpsest.store.search_text import (
     ABOUT_OTHER,
     ABOUT_SELF,

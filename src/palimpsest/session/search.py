@@ -23,14 +23,14 @@ from palimpsest.session.ranking import (
 from palimpsest.session.search_dates import named_times
 from palimpsest.session.search_query import Query, Variant, parse_query
 from palimpsest.session.search_snippets import Highlighter, Snippet
-from palimpsest.store.search_index import (
+from palimpsest.store.search_reader import (
     FIRST_PIECE,
     SESSION_SPAN,
     Candidate,
     Content,
     Extent,
     Filters,
-    SearchIndex,
+    SearchReader,
 )
 
 T = TypeVar("T")
@@ -85,7 +85,7 @@ class SearchResult:
 
 
 def search_messages(
-    index: SearchIndex,
+    index: SearchReader,
     query: str,
     *,
     session_id: str | None,
@@ -173,7 +173,7 @@ class _Search:
 
     def __init__(
         self,
-        index: SearchIndex,
+        index: SearchReader,
         query: Query,
         session_id: str | None,
         limit: int,

@@ -1,4 +1,4 @@
-"""The full-text index of messages: all its SQL.
+"""The full-text index of messages: its tables and their upkeep.
 
 ``assistant_fts`` holds one row per message (further rows for very long ones): its words, role,
 speaker and times. What a search reads of a message stands in the index itself, so that a message
@@ -7,31 +7,28 @@ scripts without spaces in single characters and is written only where such text 
 
 A row's key is the session's number times 2^32 plus the message's row number. A session is thus
 one range of keys, which FTS5 reads directly, and a message's neighbours are the next keys. The
-message store reads its messages in this order too (:mod:`palimpsest.store.message_tables`).
+message store reads its messages in this order too (:mod:`palimpsest.store.message_tables`). What
+searches read is in :mod:`palimpsest.store.search_reader`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 from palimpsest.errors import LimitError, SqlError
-from palimpsest.hosts.interface import Sql, SqlValue
+from palimpsest.hosts.interface import Sql
 from palimpsest.messages import Message, is_compaction_message
 from palimpsest.store.schema import migrate
+from palimpsest.store.search_reader import (
+    FIRST_PIECE,
+    MAX_SESSION_NUMBER,
+    SESSION_SPAN,
+    SearchReader,
+)
 from palimpsest.store.search_text import IndexedMessage, IndexedText, indexed_message
-
-SESSION_SPAN = 2**32
-"""The keys of one session."""
-
-FIRST_PIECE = 2**31
-"""Keys from here on, within a session, hold the further pieces of very long messages."""
-
-MAX_SESSION_NUMBER = 2**21 - 1
-"""The last session number whose keys cross the JavaScript boundary unchanged (2^53 - 1)."""
 
 
 def _drop_foreign_index(sql: Sql) -> None:
@@ -83,109 +80,6 @@ where rowid = cast(?1 as integer)
 """
 
 
-POSTINGS = 2_000
-"""The most messages that one expression is looked up in, newest first."""
-
-# The keys of one session, or of all (?1 null).
-_SPAN = f"""
-span (first, last) as (
-  select ifnull(min(number), 0) * {SESSION_SPAN}, (ifnull(max(number), -1) + 1) * {SESSION_SPAN} - 1
-  from assistant_search_sessions where ?1 is null or session_id = ?1
-)"""
-
-# How many messages there are (from the first to the last key of each session), and the keys that
-# open a sitting.
-_EXTENT = f"""
-with {_SPAN},
-size (messages) as (
-  select ifnull(sum(
-    (select rowid from assistant_fts
-     where rowid between number * {SESSION_SPAN} and number * {SESSION_SPAN} + {FIRST_PIECE - 1}
-     order by rowid desc limit 1)
-    - (select rowid from assistant_fts
-       where rowid between number * {SESSION_SPAN} and number * {SESSION_SPAN} + {FIRST_PIECE - 1}
-       order by rowid limit 1)
-    + 1
-  ), 0)
-  from assistant_search_sessions where ?1 is null or session_id = ?1
-)
-select
-  (select messages from size),
-  (select json_group_array(doc) from assistant_search_sittings
-   where doc between (select first from span) and (select last from span)),
-  exists (select 1 from assistant_fts_grams limit 1)
-"""
-
-
-def _postings(table: str, newest: int) -> str:
-    # An expression is [match, literal]: rows that match and, unless it is null, hold the literal.
-    return f"""
-with {_SPAN}
-select (
-  select json_group_array(hit) from (
-    select f.rowid as hit from {table} f
-    where f.{table} match json_extract(wanted.value, '$[0]')
-      and f.rowid between (select first from span) and (select last from span)
-      and (
-        json_extract(wanted.value, '$[1]') is null
-        or exists (
-          select 1 from assistant_search d where d.doc = f.rowid and (
-            instr(lower(d.text), json_extract(wanted.value, '$[1]'))
-            or instr(lower(d.tools), json_extract(wanted.value, '$[1]'))
-          )
-        )
-      )
-    order by f.rowid desc limit {newest}
-  )
-)
-from json_each(?2) wanted order by wanted.key
-"""
-
-
-_WORD_POSTINGS = _postings("assistant_fts", POSTINGS)
-_GRAM_POSTINGS = _postings("assistant_fts_grams", POSTINGS)
-
-
-def _passes(first: int) -> str:
-    # Three parameters: roles (JSON array or null), since and until (ms or null).
-    roles, since, until = f"?{first}", f"?{first + 1}", f"?{first + 2}"
-    return (
-        f"({roles} is null or d.role in (select value from json_each({roles})))"
-        f" and ({since} is null or d.created_at >= {since})"
-        f" and ({until} is null or d.created_at < {until})"
-    )
-
-
-_PHRASE = f"""
-with {_SPAN}
-select
-  d.rowid, cast(d.row as integer), d.message_id,
-  (select session_id from assistant_search_sessions where number = d.rowid / {SESSION_SPAN}),
-  d.role, cast(d.created_at as integer), d.text, d.tools, d.about
-from assistant_fts d
-where d.assistant_fts match ?2
-  and d.rowid between (select first from span) and (select last from span)
-  and {_passes(3)}
-order by d.rowid desc limit cast(?6 as integer)
-"""
-
-_TRAITS = f"""
-select json_group_array(json_array(
-  d.doc, d.role, d.speaker, d.said_at, d.words, d.traits, {_passes(2)}
-))
-from json_each(?1) wanted
-cross join assistant_search d on d.doc = wanted.value
-"""
-
-_CONTENT = f"""
-select d.doc, d.row, d.message_id, n.session_id, d.role, d.created_at, d.text, d.tools, d.about
-from json_each(?1) wanted
-cross join assistant_search d on d.doc = wanted.value
-join assistant_search_sessions n on n.number = d.doc / {SESSION_SPAN}
-order by wanted.key
-"""
-
-
 _SESSIONS_KNOWN = 256
 """Of how many sessions the last message is remembered."""
 
@@ -226,64 +120,7 @@ class Entry(NamedTuple):
         return self.pieces[0]
 
 
-@dataclass(frozen=True, slots=True)
-class Filters:
-    """What messages a search may return."""
-
-    roles: tuple[str, ...] | None = None
-    since: int | None = None
-    until: int | None = None
-
-    def bindings(self) -> tuple[SqlValue, SqlValue, SqlValue]:
-        """As the statements take them."""
-        roles = None if self.roles is None else json.dumps(self.roles)
-        return roles, self.since, self.until
-
-
-@dataclass(frozen=True, slots=True)
-class Extent:
-    """How large what is searched is."""
-
-    messages: int
-    """How many messages there are, deleted ones included."""
-
-    sittings: list[int]
-    """The keys that open a sitting, ascending."""
-
-    unspaced: bool
-    """Whether the second index holds anything at all."""
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """What ranking is told of a message."""
-
-    doc: int
-    role: str
-    speaker: str
-    said_at: int
-    words: int
-    traits: int
-    passes: bool
-    """Whether it passes the filters; others are asked for as neighbours."""
-
-
-@dataclass(frozen=True, slots=True)
-class Content:
-    """What a search result is made of."""
-
-    doc: int
-    row: int
-    message_id: str
-    session_id: str
-    role: str
-    created_at: int
-    text: str
-    tools: str
-    about: str
-
-
-class SearchIndex:
+class SearchIndex(SearchReader):
     """The words of all messages of one database.
 
     Every method writes within the caller's transaction; none opens one of its own.
@@ -294,7 +131,7 @@ class SearchIndex:
 
         :param reasoning: whether reasoning parts are indexed with the text.
         """
-        self.sql = sql
+        super().__init__(sql)
         self._reasoning = reasoning
         migrate(sql, "search", _MIGRATIONS)
         # The last message of sessions written lately, to tell the sitting of the next one.
@@ -329,7 +166,7 @@ class SearchIndex:
         :raises LimitError: the row number or the number of sessions is too large for a key.
         """
         if number is None:
-            number = self._number(session_id) or self._number_session(session_id)
+            number = self.number(session_id) or self._number_session(session_id)
         entry = self.entry(number, row, message, created_at)
         self.sql.execute(
             _ADD, entry.doc, *entry.fields, entry.piece.text, entry.piece.tools,
@@ -367,7 +204,7 @@ class SearchIndex:
 
     def update(self, session_id: str, row: int, message: Message, created_at: int) -> None:
         """Index a message anew after it was replaced; adds it if it was not indexed."""
-        number = self._number(session_id)
+        number = self.number(session_id)
         if number is None or not self._has(number * SESSION_SPAN + row):
             self.add(session_id, row, message, created_at, number)
             return
@@ -390,7 +227,7 @@ class SearchIndex:
 
     def remove(self, session_id: str, rows: Iterable[int]) -> None:
         """Take messages out of the index; unknown ones are ignored."""
-        number = self._number(session_id)
+        number = self.number(session_id)
         listed = list(rows)
         if number is None or not listed:
             return
@@ -427,7 +264,7 @@ class SearchIndex:
 
     def clear(self, session_id: str) -> None:
         """Take all messages of a session out of the index, and its number."""
-        number = self._number(session_id)
+        number = self.number(session_id)
         if number is None:
             return
         self._lately.clear()
@@ -444,75 +281,6 @@ class SearchIndex:
                 last,
             )
         self.sql.execute("delete from assistant_search_sessions where number = ?", number)
-
-    # -- reading ----------------------------------------------------------------------------
-
-    def base(self, session_id: str) -> int:
-        """What is added to a session's row numbers to make keys; 0 for an unknown session."""
-        return (self._number(session_id) or 0) * SESSION_SPAN
-
-    def extent(self, session_id: str | None) -> Extent:
-        """How large a session (None: every session) is."""
-        messages, sittings, unspaced = self.sql.execute(_EXTENT, session_id)[0]
-        return Extent(int(messages or 0), json.loads(str(sittings)), bool(unspaced))
-
-    def postings(
-        self,
-        session_id: str | None,
-        expressions: Sequence[tuple[str, str | None]],
-        *,
-        grams: bool = False,
-    ) -> list[list[int]]:
-        """The keys of the messages that match each expression, newest first.
-
-        :param expressions: FTS5 expressions, each with a literal (lower case) that the text must
-            hold besides, or None.
-        :param grams: whether they are meant for the index of unspaced scripts.
-        """
-        if not expressions:
-            return []
-        statement = _GRAM_POSTINGS if grams else _WORD_POSTINGS
-        wanted = json.dumps(expressions, ensure_ascii=False)
-        found = [json.loads(str(row[0])) for row in self.sql.execute(statement, session_id, wanted)]
-        return self._first_pieces(found, session_id is None)
-
-    def phrase(
-        self, session_id: str | None, match: str, filters: Filters, limit: int
-    ) -> list[Content]:
-        """The messages that match one FTS5 expression of the word index, newest first."""
-        rows = self.sql.execute(_PHRASE, session_id, match, *filters.bindings(), limit)
-        return [Content(*cast("list[Any]", row)) for row in rows]
-
-    def candidates(self, docs: Iterable[int], filters: Filters) -> list[Candidate]:
-        """What ranking needs to know of messages; keys that do not exist are left out."""
-        wanted = json.dumps(list(docs))
-        rows = self.sql.execute(_TRAITS, wanted, *filters.bindings())
-        return [Candidate(*row) for row in json.loads(str(rows[0][0]))]
-
-    def contents(self, docs: Sequence[int]) -> list[Content]:
-        """The words of messages, in the order asked for."""
-        rows = self.sql.execute(_CONTENT, json.dumps(docs))
-        return [Content(*cast("list[Any]", row)) for row in rows]
-
-    def _first_pieces(self, postings: list[list[int]], several: bool) -> list[list[int]]:
-        """The postings with every further piece replaced by its message's first piece."""
-        further: set[int] = set()
-        for hits in postings:
-            # The keys of further pieces are the last of their session, and keys descend.
-            if hits and (several or hits[0] % SESSION_SPAN >= FIRST_PIECE):
-                further |= {doc for doc in hits if doc % SESSION_SPAN >= FIRST_PIECE}
-        if not further:
-            return postings
-        rows = self.sql.execute(
-            "select d.doc, d.row from json_each(?) wanted"
-            " cross join assistant_search d on d.doc = wanted.value",
-            json.dumps(sorted(further)),
-        )
-        first = {
-            int(doc or 0): int(doc or 0) // SESSION_SPAN * SESSION_SPAN + int(row or 0)
-            for doc, row in rows
-        }
-        return [list(dict.fromkeys(first.get(doc, doc) for doc in hits)) for hits in postings]
 
     # -- parts of writing ---------------------------------------------------------------------
 
@@ -594,12 +362,6 @@ class SearchIndex:
             self.sql.execute(
                 "delete from assistant_fts_grams where rowid = cast(? as integer)", doc
             )
-
-    def _number(self, session_id: str) -> int | None:
-        rows = self.sql.execute(
-            "select number from assistant_search_sessions where session_id = ?", session_id
-        )
-        return int(rows[0][0] or 0) if rows else None
 
     def _number_session(self, session_id: str) -> int:
         rows = self.sql.execute(
