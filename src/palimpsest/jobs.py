@@ -235,6 +235,10 @@ class Jobs:
         """How many jobs there are of each status."""
         return self._store.counts()
 
+    def count(self, kind: str) -> int:
+        """How many jobs of a kind wait or run."""
+        return self._store.count(kind)
+
     def dead_letters(self, *, limit: int = 100) -> list[Job]:
         """Jobs that were given up, newest first."""
         return self._store.dead(limit)

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from palimpsest.actor import queue, schedules
 from palimpsest.actor.callbacks import Callback
 from palimpsest.actor.exclusive import Exclusive
 from palimpsest.actor.fibers import Fiber, Fibers
@@ -42,11 +43,12 @@ class Work(Hooks):
 
     def work_counts(self) -> dict[str, Any]:
         """How much work waits: for :meth:`Agent.status`."""
+        jobs = cast("Agent", self).jobs
         return {
-            "schedules": len(self._schedules.list()),
-            "queue": len(self._queue.list()),
+            "schedules": jobs.count(schedules.KIND),
+            "queue": jobs.count(queue.KIND),
             "fibers": self._fibers.counts(),
-            "deadLetters": len(self.dead_letters()),
+            "deadLetters": jobs.counts().get("dead", 0),
         }
 
     # --- schedules -----------------------------------------------------------------------------

@@ -201,6 +201,15 @@ class JobStore:
         rows = self._sql.execute("select status, count(*) from palimpsest_jobs group by status")
         return {str(status): int(count or 0) for status, count in rows}
 
+    def count(self, kind: str) -> int:
+        """How many jobs of a kind wait or run."""
+        rows = self._sql.execute(
+            "select count(*) from palimpsest_jobs"
+            " where kind = ? and status in ('pending', 'running')",
+            kind,
+        )
+        return int(rows[0][0] or 0)
+
     def heads(self) -> list[tuple[str, int]]:
         """Each lane that has pending jobs, with the time of its first: two rows read per lane."""
         rows = self._sql.execute(

@@ -222,7 +222,7 @@ def _references() -> dict[str, int]:
     gc.collect()
     from pyodide.ffi import JsProxy
 
-    kinds = [type(item) for item in gc.get_objects()]
+    kinds: list[type[Any]] = [type(item) for item in gc.get_objects()]
     return {
         "proxies": sum(issubclass(kind, JsProxy) for kind in kinds),
         "functions": sum(kind is FunctionType for kind in kinds),
