@@ -1,20 +1,24 @@
-// Small values kept in this browser. Storage may be blocked or full; the page
-// then works without it.
+// Small values kept in this browser, for every tab or only for this one. Storage
+// may be blocked or full; the page then works without it.
 import { useCallback, useState } from "react";
 
-export function readStored<T>(key: string, fallback: T): T {
+export type Place = "browser" | "tab";
+
+const storageOf = (place: Place): Storage => (place === "tab" ? sessionStorage : localStorage);
+
+export function readStored<T>(key: string, fallback: T, place: Place = "browser"): T {
   try {
-    const text = localStorage.getItem(`palimpsest:${key}`);
+    const text = storageOf(place).getItem(`palimpsest:${key}`);
     return text === null ? fallback : (JSON.parse(text) as T);
   } catch {
     return fallback;
   }
 }
 
-export function writeStored(key: string, value: unknown): void {
+export function writeStored(key: string, value: unknown, place: Place = "browser"): void {
   try {
-    if (value === undefined || value === null || value === "") localStorage.removeItem(`palimpsest:${key}`);
-    else localStorage.setItem(`palimpsest:${key}`, JSON.stringify(value));
+    if (value === undefined || value === null || value === "") storageOf(place).removeItem(`palimpsest:${key}`);
+    else storageOf(place).setItem(`palimpsest:${key}`, JSON.stringify(value));
   } catch {
     // Nothing is lost but the convenience.
   }

@@ -1,5 +1,6 @@
-// Messages written while an answer is still coming: kept in this browser, sent
-// one by one as each answer ends, and shown as waiting until then.
+// Messages written while an answer is still coming: kept in this tab (another tab
+// would send them a second time), sent one by one as each answer ends, and shown
+// as waiting until then.
 import type { FileUIPart } from "ai";
 import { useCallback, useEffect, useRef, useState } from "react";
 import { readStored, writeStored } from "../app/storage";
@@ -18,7 +19,7 @@ export interface Queue {
 
 export function useQueue(session: string, ready: boolean, send: (message: Waiting) => Promise<void>): Queue {
   const key = `queue:${session}`;
-  const [waiting, setWaiting] = useState<Waiting[]>(() => readStored<Waiting[]>(key, []));
+  const [waiting, setWaiting] = useState<Waiting[]>(() => readStored<Waiting[]>(key, [], "tab"));
   const sending = useRef(false);
 
   const change = useCallback(
@@ -26,7 +27,7 @@ export function useQueue(session: string, ready: boolean, send: (message: Waitin
       setWaiting((all) => {
         const next = update(all);
         // Files may be too large for the browser's store; the texts are what must survive.
-        writeStored(key, next.length > 0 ? next.map((message) => ({ ...message, files: [] })) : undefined);
+        writeStored(key, next.length > 0 ? next.map((message) => ({ ...message, files: [] })) : undefined, "tab");
         return next;
       });
     },
