@@ -465,6 +465,9 @@ class Jobs:
             self._failed(job, describe(error))
         except Exception as error:
             self._failed(job, describe(error))
+        except BaseException as error:
+            self._failed(job, describe(error))  # out of CPU time, say: the row must not hang
+            raise
         else:
             self.completed += 1
             self._finish(job, kind, outcome)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from palimpsest.actor.connections import Connection
 from palimpsest.actor.current import current
-from palimpsest.actor.hooks import settle
+from palimpsest.actor.hooks import Hooks, settle
 from palimpsest.errors import ConnectionStateError, StateRejectedError
 
 if TYPE_CHECKING:
@@ -87,7 +87,8 @@ def _change(agent: Agent, value: Any, source: Connection | str) -> None:
         exclude=[source] if isinstance(source, Connection) else (),
         protocol_only=True,
     )
-    agent.host.spawn(_tell(agent, state.value, source), name="on_state_changed")
+    if type(agent).on_state_changed is not Hooks.on_state_changed:
+        agent.host.spawn(_tell(agent, state.value, source), name="on_state_changed")
 
 
 async def _tell(agent: Agent, value: Any, source: Connection | str) -> None:
