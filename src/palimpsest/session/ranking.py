@@ -176,10 +176,15 @@ class Sittings:
 
     def score(self, position: int) -> float:
         """What its sitting adds to the score of a position."""
+        return SITTING_WEIGHT * self._scores.get(bisect_right(self._opening, position), 0.0)
+
+    def add_to(self, scores: dict[int, float]) -> None:
+        """Add to each position's score what its sitting adds."""
         if not self._scores:
-            return 0.0
-        sitting = bisect_right(self._opening, position)
-        return SITTING_WEIGHT * self._scores.get(sitting, 0.0)
+            return
+        opening, found = self._opening, self._scores
+        for position in scores:
+            scores[position] += SITTING_WEIGHT * found.get(bisect_right(opening, position), 0.0)
 
 
 def _rarity(found: int, messages: int) -> float:

@@ -216,8 +216,7 @@ class _Search:
         scores = rank_words(terms, extent.messages, self._wanted, self._broad(extent))
         if (allowed := self._allowed(terms, place)) is not None:
             scores = {position: score for position, score in scores.items() if position in allowed}
-        for position in scores:
-            scores[position] += sittings.score(position)
+        sittings.add_to(scores)
         known, chosen = self._candidates(scores, keys)
         question, subject = self._question(terms, known)
         scores = weigh_lengths(subject, extent.messages, chosen, known)
@@ -230,7 +229,7 @@ class _Search:
 
     def _results(self, verbatim: list[Content], ranked: dict[int, float]) -> list[SearchResult]:
         known = {_first_key(content) for content in verbatim}
-        order = sorted(ranked, key=lambda doc: (-ranked[doc], -doc))
+        order = sorted(sorted(ranked, reverse=True), key=ranked.__getitem__, reverse=True)
         docs = [doc for doc in order if doc not in known][: self._limit - len(verbatim)]
         top = max(ranked.values(), default=0.0)
         results = [self._result(content, top + 1.0) for content in verbatim]
@@ -250,7 +249,7 @@ class _Search:
         """The positions with the best scores that pass the filters, and what is known of them
         and of the positions around them.
         """
-        order = sorted(scores, key=lambda position: (-scores[position], -position))
+        order = sorted(sorted(scores, reverse=True), key=scores.__getitem__, reverse=True)
         wanted = self._wanted
         known: dict[int, Candidate] = {}
         chosen: list[int] = []

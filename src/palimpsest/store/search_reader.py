@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from palimpsest.hosts.interface import Sql, SqlValue
 
@@ -153,8 +153,7 @@ class Extent:
     """Whether the second index holds anything at all."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """What ranking is told of a message."""
 
     doc: int
@@ -228,7 +227,7 @@ class SearchReader:
         """What ranking needs to know of messages; keys that do not exist are left out."""
         wanted = json.dumps(list(docs))
         rows = self.sql.execute(_TRAITS, wanted, *filters.bindings())
-        return [Candidate(*row) for row in json.loads(str(rows[0][0]))]
+        return list(map(Candidate._make, json.loads(str(rows[0][0]))))
 
     def contents(self, docs: Sequence[int]) -> list[Content]:
         """The words of messages, in the order asked for."""
