@@ -227,17 +227,18 @@ class Jobs:
         """Jobs in order of their time."""
         return self._store.list(kind=kind, status=status, limit=limit)
 
-    def arrivals(self, kind: str, limit: int) -> list[Job]:
-        """The pending jobs of a kind in order of arrival."""
-        return self._store.arrivals(kind, limit)
+    def of_lane(self, lane: str, *, limit: int = 10_000) -> list[Job]:
+        """The jobs of a lane that run or wait, in order."""
+        running = [job for job in self._store.running() if job.lane == lane]
+        return [*running, *self._store.waiting(lane, limit)]
 
     def counts(self) -> Mapping[str, int]:
         """How many jobs there are of each status."""
         return self._store.counts()
 
-    def count(self, kind: str) -> int:
-        """How many jobs of a kind wait or run."""
-        return self._store.count(kind)
+    def count(self, lane: str) -> int:
+        """How many jobs of a lane wait or run."""
+        return self._store.count(lane)
 
     def dead_letters(self, *, limit: int = 100) -> list[Job]:
         """Jobs that were given up, newest first."""

@@ -71,9 +71,7 @@ class Queue:
 
     def list(self, *, limit: int = 1000) -> list[QueueItem]:
         """The items that run or wait, in order."""
-        running = self._jobs.list(kind=KIND, status="running", limit=limit)
-        pending = self._jobs.arrivals(KIND, limit)
-        return [_item(job) for job in [*running, *pending]]
+        return [_item(job) for job in self._jobs.of_lane(KIND, limit=limit)]
 
     def remove(self, identifier: str) -> bool:
         """Take an item out; whether it was there. One that runs goes on to its end."""

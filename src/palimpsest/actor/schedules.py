@@ -208,11 +208,9 @@ class Schedules:
         self, *, type: str | None = None, callback: str | None = None, limit: int = 10_000  # noqa: A002
     ) -> list[Schedule]:
         """The schedules that are pending or run, in order of their time."""
-        running = self._jobs.list(kind=KIND, status="running", limit=limit)
-        pending = self._jobs.list(kind=KIND, status="pending", limit=limit)
         return [
             schedule
-            for schedule in map(_of_job, [*running, *pending])
+            for schedule in map(_of_job, self._jobs.of_lane(KIND, limit=limit))
             if type in (None, schedule.type) and callback in (None, schedule.callback)
         ]
 

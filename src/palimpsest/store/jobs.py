@@ -42,8 +42,10 @@ MIGRATIONS = (
     );
     create index if not exists palimpsest_jobs_pending
       on palimpsest_jobs (lane, rank, seq) where status = 'pending';
-    create index if not exists palimpsest_jobs_rest
-      on palimpsest_jobs (status, failed_at) where status <> 'pending';
+    create index if not exists palimpsest_jobs_running
+      on palimpsest_jobs (seq) where status = 'running';
+    create index if not exists palimpsest_jobs_ended
+      on palimpsest_jobs (status, failed_at, seq) where failed_at is not null;
     create table if not exists palimpsest_start_failures (count integer not null);
     """,
 )
@@ -177,12 +179,12 @@ class JobStore:
         )
         return [_job(row) for row in rows]
 
-    def arrivals(self, kind: str, limit: int) -> list[Job]:
-        """The pending jobs of a kind in order of arrival."""
+    def waiting(self, lane: str, limit: int) -> list[Job]:
+        """The pending jobs of a lane, in the order in which they will run."""
         rows = self._sql.execute(
-            f"select {_COLUMNS} from palimpsest_jobs where status = 'pending' and kind = ?"
-            " order by seq limit ?",
-            kind,
+            f"select {_COLUMNS} from palimpsest_jobs where status = 'pending' and lane = ?"
+            " order by rank, seq limit ?",
+            lane,
             limit,
         )
         return [_job(row) for row in rows]
@@ -191,7 +193,7 @@ class JobStore:
         """The dead letters, newest first."""
         rows = self._sql.execute(
             f"select {_COLUMNS} from palimpsest_jobs where status = 'dead'"
-            " order by failed_at desc, seq desc limit ?",
+            " and failed_at is not null order by failed_at desc, seq desc limit ?",
             limit,
         )
         return [_job(row) for row in rows]
@@ -201,12 +203,12 @@ class JobStore:
         rows = self._sql.execute("select status, count(*) from palimpsest_jobs group by status")
         return {str(status): int(count or 0) for status, count in rows}
 
-    def count(self, kind: str) -> int:
-        """How many jobs of a kind wait or run."""
+    def count(self, lane: str) -> int:
+        """How many jobs of a lane wait or run."""
         rows = self._sql.execute(
-            "select count(*) from palimpsest_jobs"
-            " where kind = ? and status in ('pending', 'running')",
-            kind,
+            "select (select count(*) from palimpsest_jobs where status = 'pending' and lane = ?1)"
+            " + (select count(*) from palimpsest_jobs where status = 'running' and lane = ?1)",
+            lane,
         )
         return int(rows[0][0] or 0)
 
@@ -309,9 +311,9 @@ class JobStore:
     def prune(self, status: str, keep: int) -> int:
         """Drop the oldest dead letters or done marks beyond ``keep``; how many went."""
         rows: list[list[SqlValue]] = self._sql.execute(
-            "delete from palimpsest_jobs where status = ?1 and seq not in ("
-            "select seq from palimpsest_jobs where status = ?1"
-            " order by failed_at desc, seq desc limit ?2) returning 1",
+            "delete from palimpsest_jobs where seq in ("
+            "select seq from palimpsest_jobs where status = ?1 and failed_at is not null"
+            " order by failed_at desc, seq desc limit -1 offset cast(?2 as integer)) returning 1",
             status,
             keep,
         )
