@@ -20,6 +20,7 @@ from palimpsest.actor.current import working
 from palimpsest.actor.events import Events
 from palimpsest.actor.hooks import Decision, Reject, settle
 from palimpsest.actor.http import error_response, json_response
+from palimpsest.actor.legacy import take_over_work
 from palimpsest.actor.rate import RateBuckets, RateLimit
 from palimpsest.actor.routing import kebab_case
 from palimpsest.actor.state import StateSync
@@ -211,6 +212,7 @@ class Agent(Work):
             "databaseBytes": self.host.sql.database_size(),
             "heapBytes": heap_bytes(self.host),
             "jobs": dict(self.jobs.counts()),
+            "jobRuns": {"completed": self.jobs.completed, "failed": self.jobs.failed},
             "running": self.jobs.running,
             "leases": self.jobs.leases,
             "nextAlarm": await self.host.get_alarm(),
@@ -227,6 +229,7 @@ class Agent(Work):
             await self._destroy_now()
             raise DestroyedError("the agent was being destroyed; the next event finds a new one")
         self.jobs.recover()
+        take_over_work(self)
         await self.prepare()
         self.starting = True
         try:

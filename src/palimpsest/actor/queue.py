@@ -69,6 +69,16 @@ class Queue:
         )
         return identifier
 
+    def adopt(self, identifier: str, name: str, payload: Any) -> None:
+        """Append an item that was queued elsewhere."""
+        self._jobs.put(
+            id=_PREFIX + identifier,
+            kind=KIND,
+            fifo=True,
+            at_ms=self._agent.host.now(),
+            payload={"callback": name, "payload": payload},
+        )
+
     def list(self, *, limit: int = 1000) -> list[QueueItem]:
         """The items that run or wait, in order."""
         return [_item(job) for job in self._jobs.of_lane(KIND, limit=limit)]

@@ -185,6 +185,17 @@ class Schedules:
         )
         return _schedule_of(identifier, content, at, "pending")
 
+    def adopt(self, identifier: str, definition: dict[str, Any], at: int) -> None:
+        """Store a schedule that was defined elsewhere; a recurring one under its own identity."""
+        once = definition["type"] in ("delayed", "scheduled")
+        name = identifier if once else _identity(definition)
+        self._jobs.put(
+            id=_PREFIX + name,
+            kind=KIND,
+            at_ms=at,
+            payload={**definition, "id": name, "due": at, "once": False},
+        )
+
     def _existing(self, identifier: str, definition: dict[str, Any]) -> Schedule | None:
         """The schedule that this declaration means, unless it says something else by now."""
         job = self._jobs.get(_PREFIX + identifier)

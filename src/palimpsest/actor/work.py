@@ -41,6 +41,16 @@ class Work(Hooks):
         """After a wake: see :meth:`palimpsest.actor.fibers.Fibers.recover`."""
         await self._fibers.recover()
 
+    def adopt_schedule(
+        self, identifier: str, timing: dict[str, Any], payload: Any, at_ms: int
+    ) -> None:
+        """Take over a schedule that another package stored."""
+        self._schedules.adopt(identifier, {**timing, "payload": payload}, at_ms)
+
+    def adopt_queue_item(self, identifier: str, name: str, payload: Any) -> None:
+        """Take over a queue item that another package stored."""
+        self._queue.adopt(identifier, name, payload)
+
     def work_counts(self) -> dict[str, Any]:
         """How much work waits: for :meth:`Agent.status`."""
         jobs = cast("Agent", self).jobs

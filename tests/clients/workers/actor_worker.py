@@ -79,7 +79,7 @@ class Counter(Agent):
 
 
 @durable_object
-class Anonymous(Counter):
+class Anonymous(Counter.agent_class):
     """Does not tell its name."""
 
     send_identity = False

@@ -185,6 +185,13 @@ def durable_object(actor_class: Any) -> Any:
             context = getattr(ctx, "_ctx", ctx)
             object.__setattr__(self, _RUNTIME, Runtime(actor_class, context, env))
 
+        def __init_subclass__(cls, **options: Any) -> None:
+            exported = actor_class.__name__
+            raise TypeError(
+                f"{cls.__name__}: {exported} is exported as a Durable Object; derive from "
+                f"{exported}.agent_class and decorate the new class as well"
+            )
+
         def __getattribute__(self, name: str) -> Any:
             if name in _HANDLERS:
                 return super().__getattribute__(name)
