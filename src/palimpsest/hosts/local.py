@@ -45,11 +45,20 @@ _NUMBERED = re.compile(r"\?\d")
 _CONTROL = re.compile(r"\s*(begin|commit|end|rollback|savepoint|release|attach|vacuum)\b", re.I)
 
 
+class _Connection(sqlite3.Connection):
+    """Closed when it is dropped: newer Pythons warn of a connection that is not."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
 class LocalSql:
     """SQL on a ``sqlite3`` database, bound and limited as on the platform."""
 
     def __init__(self, path: str) -> None:
-        self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        self._connection = sqlite3.connect(
+            path, isolation_level=None, check_same_thread=False, factory=_Connection
+        )
         self._connection.execute("pragma foreign_keys = on")
         self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
         self._connection.setlimit(sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, MAX_PATTERN_BYTES)
