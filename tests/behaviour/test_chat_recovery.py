@@ -119,6 +119,32 @@ async def test_a_turn_that_only_waited_is_answered_after_a_restart(host: Any) ->
     assert await rig.shown() == ["user: hello", "assistant: answer to hello"]
 
 
+async def test_an_accepted_turn_is_run_by_the_alarm_if_nobody_comes_back(host: Any) -> None:
+    rig = await started(host)
+    one = await rig.connect("one")
+    rig.agent.lane("")._hold(1)
+    await one.ask("r1", [user("u1", "hello")])
+    for socket in rig.host.sockets():
+        socket.close(1006, "")
+    await rig.restart()
+    assert await rig.host.get_alarm() is not None
+    await rig.host.advance(60)
+    await rig.settle()
+    assert await rig.shown() == ["user: hello", "assistant: answer to hello"]
+
+
+async def test_a_running_turn_has_an_alarm_that_finds_it(host: Any) -> None:
+    rig, _ = await cut_off(host)
+    alarm = await rig.host.get_alarm()
+    assert alarm is not None
+    assert alarm - rig.host.now() <= 30_000
+    await rig.restart()
+    rig.agent.gate.set()
+    await rig.host.advance(60)
+    await rig.settle()
+    assert (await rig.shown())[1] == "assistant: answer to slow and long"
+
+
 async def test_finished_steps_and_their_tool_results_are_not_run_again(host: Any) -> None:
     runs: list[str] = []
 

@@ -16,7 +16,7 @@ from palimpsest.chat import clientframes, defaults
 from palimpsest.chat.accumulator import Chunk
 from palimpsest.chat.conversation import NEW_NAME, title_from
 from palimpsest.chat.endpoints import answer_request
-from palimpsest.chat.lane import Lane
+from palimpsest.chat.lane import WAKE_JOB, Lane
 from palimpsest.chat.recovery import Recovery, recover
 from palimpsest.chat.resume import greet
 from palimpsest.chat.session_http import DELETE_JOB, delete_job, undelete
@@ -181,6 +181,7 @@ class ChatAgent(Agent):
         """See :class:`palimpsest.actor.agent.Agent`."""
         await super().prepare()
         self.jobs.register(SWEEP_JOB, self._sweep)
+        self.jobs.register(WAKE_JOB, self._wake_lanes)
         self.jobs.register(DELETE_JOB, lambda job: delete_job(self, job))
         _ = self.sessions  # made now, for an alarm may find a session's compaction due
 
@@ -277,6 +278,10 @@ class ChatAgent(Agent):
         if self.jobs.get(SWEEP_JOB) is None:
             at = self.host.now() + STREAM_KEPT_MS
             self.jobs.put(id=SWEEP_JOB, kind=SWEEP_JOB, at_ms=at)
+
+    async def _wake_lanes(self, _job: Job) -> None:
+        for turn in self.turns.open_turns():
+            self.lane(turn.session_id).wake()
 
     async def _sweep(self, _job: Job) -> Postpone | None:
         now = self.host.now()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -120,6 +121,7 @@ def route(method: str, path: str, handler: Handler) -> Route:
     return Route(method, tuple(path.split("/")), handler)
 
 
+@cache
 def _routes() -> list[Route]:
     from palimpsest.chat import http, memory_http, session_http
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from palimpsest.actor.connections import Connection
@@ -26,6 +27,11 @@ from palimpsest.store.turns import StoredTurn
 
 if TYPE_CHECKING:
     from palimpsest.chat.agent import ChatAgent
+
+WAKE_JOB = "chat:wake"
+"""The kind of the job that wakes a lane whose turns were told to wait."""
+
+WAKE_MARGIN_MS = 5_000
 
 CONTINUATION_DELAY_SECONDS = 0.05
 """How long a continuation waits for further results of the same batch of tool calls."""
@@ -311,31 +317,44 @@ class Lane:
     # --- running -------------------------------------------------------------------------------
 
     def _hold(self, seconds: float) -> None:
-        """Begin no turn before that time."""
+        """Begin no turn before that time; a job sees to it should the agent be dropped meanwhile."""
         if self._held is not None:
             self._held.cancel()
         self._held = asyncio.get_running_loop().call_later(seconds, self._release)
+        at = self.agent.host.now() + int(seconds * 1000) + WAKE_MARGIN_MS
+        self.agent.jobs.put(id=self._wake_job, kind=WAKE_JOB, at_ms=at)
+
+    @property
+    def _wake_job(self) -> str:
+        return f"{WAKE_JOB}:{self.session_id}"
 
     def _release(self) -> None:
         self._held = None
+        self.agent.jobs.cancel(self._wake_job)
         self.wake()
 
     def wake(self) -> None:
-        """Run what waits, unless that is happening already."""
+        """Run what waits, unless that is happening already.
+
+        The lease is taken before anything is awaited: from the moment in which a turn was accepted
+        an alarm is armed that finds it, should the process die.
+        """
         if not self._draining and self._held is None and self.waiting():
             self._draining = True
-            self.agent.host.spawn(self._drain(), name=f"chat:{self.session_id}")
+            lease = self.agent.jobs.lease()
+            lease.__enter__()
+            self.agent.host.spawn(self._drain(lease), name=f"chat:{self.session_id}")
 
-    async def _drain(self) -> None:
+    async def _drain(self, lease: AbstractContextManager[None]) -> None:
         try:
             while self._held is None:
                 waiting = self.waiting()
                 if not waiting:
                     break
-                with self.agent.jobs.lease():
-                    await run_turn(self, waiting[0])
+                await run_turn(self, waiting[0])
         finally:
             self._draining = False
+            lease.__exit__(None, None, None)
 
     def begin_recovery(self, request_id: str) -> None:
         """An interrupted turn is taken up again; nothing else runs before it has ended."""

@@ -237,7 +237,7 @@ async def _begin(lane: Lane, row: StoredTurn) -> ActiveTurn | None:
     base: Message | None = None
     parent: str | None
     if messages:
-        parent = request["parent"] if "parent" in request else await conversation.leaf_id()
+        parent = await _parent_of(lane, request)
         parent = (await conversation.append(messages, parent))[-1]
         await agent.name_session(lane.session_id, messages)
         agent.touch_session(lane.session_id)
@@ -283,6 +283,15 @@ async def _begin(lane: Lane, row: StoredTurn) -> ActiveTurn | None:
         body=request.get("body", {}),
     )
     return open_turn(lane, row, turn, parent, resync=resync)
+
+
+async def _parent_of(lane: Lane, request: dict[str, Any]) -> str | None:
+    """The message behind which the turn goes: the one that was named, if it is still there."""
+    if "parent" in request:
+        named: str | None = request["parent"]
+        if named is None or await lane.conversation.session.get_message(named) is not None:
+            return named
+    return await lane.conversation.leaf_id()
 
 
 def open_turn(
