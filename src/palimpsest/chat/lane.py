@@ -317,7 +317,7 @@ class Lane:
     # --- running -------------------------------------------------------------------------------
 
     def _hold(self, seconds: float) -> None:
-        """Begin no turn before that time; a job sees to it should the agent be dropped meanwhile."""
+        """Begin no turn before that time; a job sees to it should the agent go meanwhile."""
         if self._held is not None:
             self._held.cancel()
         self._held = asyncio.get_running_loop().call_later(seconds, self._release)
