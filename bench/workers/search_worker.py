@@ -15,31 +15,22 @@ from palimpsest.hosts.interface import HttpRequest, HttpResponse
 from palimpsest.hosts.workers import durable_object, worker_entrypoint
 from palimpsest.messages import Message, text_of
 from palimpsest.session.session import Session
+from palimpsest.store.search_index import Entry, SearchIndex
+from palimpsest.store.search_reader import SESSION_SPAN
+from palimpsest.store.search_text import IndexedText
 
 
-class SingleIndex:
+class SingleIndex(SearchIndex):
     """One full-text index of the text and nothing else: what appending is compared with."""
 
-    def __init__(self, sql: Any) -> None:
-        self.sql = sql
-        sql.execute(
-            "create virtual table if not exists bench_single"
-            " using fts5 (id unindexed, session_id unindexed, role unindexed, content,"
-            " tokenize = 'porter unicode61')"
-        )
+    def entry(self, number: int, row: int, message: Message, created_at: int) -> Entry:
+        """The text of a message, as it stands."""
+        fields = (message["id"], message["role"], "", created_at, created_at, 0, 0)
+        pieces = [IndexedText(text_of(message), "", "", "")]
+        return Entry(number * SESSION_SPAN + row, row, 0, fields, pieces)
 
-    def register(self, session_id: str, number: int) -> None:
-        """Nothing to note."""
-
-    def add(self, session_id: str, row: int, message: Message, *_: Any) -> None:
-        """Index the text of a message."""
-        self.sql.execute(
-            "insert into bench_single (id, session_id, role, content) values (?, ?, ?, ?)",
-            message["id"],
-            session_id,
-            message["role"],
-            text_of(message),
-        )
+    def complete(self, entry: Entry) -> None:
+        """There is nothing else."""
 
 
 @durable_object
