@@ -75,7 +75,7 @@ async def memory(call: Call) -> HttpResponse:
                 for block in blocks
             ],
             "systemPromptTokens": session.context.frozen_tokens(),
-            "checkpoints": _checkpoints(call),
+            "checkpoints": session.compactor.list_checkpoints(),
             "schedules": _schedules(call),
             "stats": {
                 "messages": len(path),
@@ -99,11 +99,6 @@ def _tokens_between(path: Any, start: str, end: str) -> int | None:
             if entry.id == end:
                 return total
     return None
-
-
-def _checkpoints(call: Call) -> list[dict[str, Any]]:
-    listing = getattr(call.lane.conversation.session.compactor, "list_checkpoints", None)
-    return [] if listing is None else [dict(entry) for entry in listing()]
 
 
 def _schedules(call: Call) -> list[dict[str, Any]]:
