@@ -254,7 +254,7 @@ class _Search:
         known: dict[int, Candidate] = {}
         chosen: list[int] = []
         start, step = 0, wanted
-        while start < len(order) and len(chosen) < wanted:
+        while start < len(order) and len(chosen) < (self._limit if start else wanted):
             positions = order[start : start + step]
             around = {position + offset for position in positions for offset in NEARNESS}
             known |= self._look_up(around - known.keys(), keys)

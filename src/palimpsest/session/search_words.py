@@ -7,7 +7,7 @@ everyday categories, so that "which instruments" finds "violin". Other languages
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 
 _STOP_WORDS = """
 a about above after again against all also am an and any are as at be because been before being
@@ -183,6 +183,7 @@ def base_forms(word: str) -> list[str]:
     return forms
 
 
+@lru_cache(maxsize=1024)
 def other_forms(word: str) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     """For a lower-case word: forms of the same word, synonyms, and members of its category."""
     forms = base_forms(word)
