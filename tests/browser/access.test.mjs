@@ -162,6 +162,32 @@ test("the theme can be chosen and is kept", async () => {
   await close();
 });
 
+test("a token is asked for where one is needed, and kept in the tab", async () => {
+  const { context, problems, close } = await openBrowser();
+  const agent = freshAgent();
+  const good = "Bearer the right token";
+  await context.route(agentUrl(agent, "**"), async (route) => {
+    if (route.request().headers().authorization === good) await route.continue();
+    else await route.fulfill({ status: 401, json: { error: { code: "unauthenticated", message: "a token is required" } } });
+  });
+  const page = await context.newPage();
+  await page.goto(new URL(`/?agent=${agent}`, agentUrl(agent, "")).toString());
+  const dialog = page.getByRole("dialog", { name: "This agent asks for a token" });
+  await dialog.getByLabel("Token").fill("a wrong one");
+  await dialog.getByRole("button", { name: "Open the agent" }).click();
+  await dialog.getByText("is not valid here").waitFor();
+  await dialog.getByLabel("Token").fill("the right token");
+  const sockets = [];
+  page.on("websocket", (socket) => sockets.push(new URL(socket.url()).searchParams.get("token")));
+  await dialog.getByRole("button", { name: "Open the agent" }).click();
+  await page.getByRole("heading", { name: "A fresh page" }).waitFor();
+  await dialog.waitFor({ state: "detached" });
+  await eventually(() => sockets.includes("the right token"), "the socket carries the token");
+  assert.doesNotMatch(page.url(), /token/);
+  problems.splice(0); // The browser reports every refused request.
+  await close();
+});
+
 test("the page needs nothing from elsewhere and forbids inline script", async () => {
   const { context, close } = await openBrowser();
   const hosts = new Set();

@@ -7,6 +7,7 @@ import contextlib
 import json
 import subprocess
 import sys
+import time
 from collections.abc import AsyncGenerator
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,6 +17,7 @@ import pytest
 from support.paths import ROOT
 from support.workerd import Workerd
 
+from palimpsest.auth import SECRET_VARIABLE, make_token
 from tests.fixtures import StartWorker
 
 pytestmark = pytest.mark.workerd
@@ -103,6 +105,16 @@ def test_failures_have_a_status_and_words(running: Workerd) -> None:
     assert "The model is resting" in failed.stderr
     assert chat("ftp://x", "hello").returncode == 2
     assert "Half of an answer" in json.dumps(stored(running.url))
+
+
+def test_a_token_is_sent_where_one_is_asked_for(start_worker: StartWorker) -> None:
+    secret = "a secret of the test, long enough"
+    url = start_worker(WORKER, variables={SECRET_VARIABLE: secret}).url
+    refused = chat(url, "hello")
+    assert refused.returncode == 1
+    assert "token" in refused.stderr
+    token = make_token(secret, "reader", now=int(time.time() * 1000), lifetime=600)
+    assert chat(url, "hello", "--token", token).stdout == "You said: hello\n"
 
 
 class BreakableProxy:

@@ -18,6 +18,13 @@ class AgentAddress:
 
     base: str
     session: str = ""
+    token: str = ""
+    """For deployments that ask for one; sent as a header, never in an address."""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of every request."""
+        return {"authorization": f"Bearer {self.token}"} if self.token else {}
 
     def http(self, path: str = "", **query: str | int) -> str:
         """The address of an endpoint; ``session`` is added unless given."""
@@ -34,10 +41,12 @@ class AgentAddress:
 
     def in_session(self, session: str) -> AgentAddress:
         """The same agent, another session."""
-        return AgentAddress(self.base, session)
+        return AgentAddress(self.base, session, self.token)
 
 
-def parse_address(text: str, *, agent: str, name: str, session: str) -> AgentAddress:
+def parse_address(
+    text: str, *, agent: str, name: str, session: str, token: str = ""
+) -> AgentAddress:
     """Read the address of a Worker (``http://host:8787``) or of an agent (``…/agents/class/name``).
 
     :param agent: the kebab-case class of the agent, used when the address names none.
@@ -56,4 +65,6 @@ def parse_address(text: str, *, agent: str, name: str, session: str) -> AgentAdd
     path = parts.path.rstrip("/")
     if not path:
         path = f"/agents/{quote(agent, safe='')}/{quote(name, safe='')}"
-    return AgentAddress(urlunsplit((schemes[parts.scheme], parts.netloc, path, "", "")), session)
+    return AgentAddress(
+        urlunsplit((schemes[parts.scheme], parts.netloc, path, "", "")), session, token
+    )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import os
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -22,6 +23,8 @@ from palimpsest.cli.interactive import InteractiveChat
 from palimpsest.cli.lines import read_lines
 from palimpsest.cli.scripted import ScriptedChat
 from palimpsest.cli.terminal import TerminalView
+
+TOKEN_VARIABLE = "PALIMPSEST_TOKEN"
 
 FAILED = 1
 MISUSED = 2
@@ -44,6 +47,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("ask", "always", "never"),
         help="tool calls that need approval: ask (at a terminal), always or never (elsewhere)",
     )
+    parser.add_argument(
+        "--token",
+        default=os.environ.get(TOKEN_VARIABLE, ""),
+        help=f"for an agent that asks for one (default: ${TOKEN_VARIABLE})",
+    )
     parser.add_argument("--json", action="store_true", help="write every event as a JSON line")
 
 
@@ -51,7 +59,11 @@ def run(options: argparse.Namespace) -> int:
     """Run the command; returns the exit status."""
     try:
         address = parse_address(
-            options.url, agent=options.agent, name=options.name, session=options.session
+            options.url,
+            agent=options.agent,
+            name=options.name,
+            session=options.session,
+            token=options.token,
         )
     except AddressError as error:
         print(f"palimpsest chat: {error}", file=sys.stderr)

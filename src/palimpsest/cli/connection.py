@@ -165,8 +165,7 @@ class ChatConnection:
         while True:
             reason = "the connection was closed"
             try:
-                url = self.address.websocket(self._id)
-                async with connect(url, max_size=_MAX_FRAME_BYTES, open_timeout=10) as socket:
+                async with self._connect() as socket:
                     self._socket = socket
                     await self._opened(again)
                     again, delay = True, FIRST_RETRY_SECONDS
@@ -190,6 +189,14 @@ class ChatConnection:
             await self._queue.put(Disconnected(reason, delay))
             await asyncio.sleep(delay)
             delay = min(delay * 2, LAST_RETRY_SECONDS)
+
+    def _connect(self) -> connect:
+        return connect(
+            self.address.websocket(self._id),
+            additional_headers=self.address.headers,
+            max_size=_MAX_FRAME_BYTES,
+            open_timeout=10,
+        )
 
     async def _refuse(self, code: int, reason: str) -> None:
         await self._queue.put(Refused(code, reason))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from typing import Any, cast
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote
@@ -33,9 +34,9 @@ def _text_of(error: HTTPError) -> str:
         return f"the agent answered with status {error.code}"
 
 
-def _request(method: str, url: str, body: object | None) -> Any:
+def _request(method: str, url: str, own: Mapping[str, str], body: object | None) -> Any:
     data = None if body is None else json.dumps(body).encode()
-    headers = {"content-type": "application/json"} if data is not None else {}
+    headers = dict(own) if data is None else {**own, "content-type": "application/json"}
     request = Request(url, data=data, headers=headers, method=method)
     try:
         with urlopen(request, timeout=_TIMEOUT_SECONDS) as response:
@@ -58,7 +59,8 @@ class Endpoints:
     async def _ask(
         self, method: str, path: str, body: object | None = None, **query: str | int
     ) -> Any:
-        return await asyncio.to_thread(_request, method, self.address.http(path, **query), body)
+        url = self.address.http(path, **query)
+        return await asyncio.to_thread(_request, method, url, self.address.headers, body)
 
     async def latest_messages(self, limit: int = _TAIL) -> list[dict[str, Any]]:
         """The newest messages of the active path, oldest first."""

@@ -44,10 +44,13 @@ async function failure(response: Response): Promise<ApiError> {
 export class AgentApi {
   readonly agent: string;
   readonly name: string;
+  /** Empty where the deployment asks for none. */
+  readonly token: string;
 
-  constructor(agent: string, name: string) {
+  constructor(agent: string, name: string, token: string) {
     this.agent = agent;
     this.name = name;
+    this.token = token;
   }
 
   /** Address of an endpoint; `session` is left out for agent-wide ones. */
@@ -68,9 +71,11 @@ export class AgentApi {
     try {
       response = await fetch(this.url(path, query), {
         method,
-        ...(body === undefined
-          ? {}
-          : { body: JSON.stringify(body), headers: { "content-type": "application/json" } }),
+        headers: {
+          ...(this.token ? { authorization: `Bearer ${this.token}` } : {}),
+          ...(body === undefined ? {} : { "content-type": "application/json" }),
+        },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
         ...(signal ? { signal } : {}),
       });
     } catch (error) {
@@ -161,6 +166,7 @@ export class AgentApi {
   }
 
   exportUrl(session: string): string {
-    return this.url("export", { session });
+    // A link carries no headers, so the token has to stand in its address.
+    return this.url("export", { session, token: this.token || undefined });
   }
 }

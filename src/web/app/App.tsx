@@ -1,5 +1,6 @@
 import { useCallback, useEffect, useMemo, useState } from "react";
 import { AgentApi } from "../api/client";
+import { readToken } from "../api/token";
 import { SearchDialog } from "../search/SearchDialog";
 import { SessionList, sessionTitle } from "../sessions/SessionList";
 import { useSessions } from "../sessions/useSessions";
@@ -7,6 +8,7 @@ import { IconButton } from "../ui/Button";
 import { useTheme } from "../ui/theme";
 import { go, useRoute } from "./route";
 import { useStored } from "./storage";
+import { TokenDialog } from "./TokenDialog";
 import { Workspace } from "./Workspace";
 
 const themeNames = { system: "Theme: as the system", light: "Theme: light", dark: "Theme: dark" } as const;
@@ -27,7 +29,7 @@ function useMounted(session: string): string | null {
 }
 
 export function App() {
-  const api = useMemo(() => new AgentApi("assistant", agentName()), []);
+  const api = useMemo(() => new AgentApi("assistant", agentName(), readToken("assistant", agentName())), []);
   const { route, version } = useRoute();
   const mounted = useMounted(route.session);
   const sessions = useSessions(api, route.session);
@@ -99,6 +101,7 @@ export function App() {
           />
         )}
       </div>
+      {sessions.locked && <TokenDialog api={api} refused={api.token !== ""} />}
       {search !== null && (
         <SearchDialog
           api={api}

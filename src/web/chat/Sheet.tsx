@@ -42,7 +42,7 @@ export const Sheet = memo(({ overlay, count, ghost, raised, onToggle, children }
             <time dateTime={new Date(overlay.createdAt).toISOString()} title={formatFullTime(overlay.createdAt)}>{formatTime(overlay.createdAt)}</time>
           </p>
         </header>
-        <div className="sheet-text">
+        <div className="sheet-text" tabIndex={0} role="group" aria-label="Summary">
           <Markdown text={overlay.summary} />
         </div>
         <IconButton

@@ -4,7 +4,7 @@ import type { AgentApi } from "../api/client";
 
 /** The socket of one session; the hooks keep the query on every address. */
 export function useSessionAgent(api: AgentApi, session: string) {
-  return useAgent({ agent: api.agent, name: api.name, query: { session } });
+  return useAgent({ agent: api.agent, name: api.name, query: { session, ...(api.token ? { token: api.token } : {}) } });
 }
 
 export type Agent = ReturnType<typeof useSessionAgent>;

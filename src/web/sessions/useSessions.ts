@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useRef, useState } from "react";
-import type { AgentApi } from "../api/client";
+import { ApiError, type AgentApi } from "../api/client";
 import type { SessionInfo } from "../api/types";
 import { readStored, writeStored } from "../app/storage";
 
@@ -7,6 +7,8 @@ export interface Sessions {
   list: SessionInfo[];
   loaded: boolean;
   problem: string | null;
+  /** Whether the agent asks for a token, or refuses the one it was given. */
+  locked: boolean;
   refresh: () => void;
   /** Whether something was written there since it was last looked at. */
   unread: (session: SessionInfo) => boolean;
@@ -19,6 +21,7 @@ export function useSessions(api: AgentApi, open: string): Sessions {
   const [list, setList] = useState<SessionInfo[]>([]);
   const [loaded, setLoaded] = useState(false);
   const [problem, setProblem] = useState<string | null>(null);
+  const [locked, setLocked] = useState(false);
   const key = `seen:${api.name}`;
   const [seen, setSeen] = useState<Seen>(() => readStored<Seen>(key, {}));
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
@@ -32,7 +35,10 @@ export function useSessions(api: AgentApi, open: string): Sessions {
           setLoaded(true);
           setProblem(null);
         },
-        (error: unknown) => setProblem(error instanceof Error ? error.message : String(error)),
+        (error: unknown) => {
+          setLocked(error instanceof ApiError && error.status === 401);
+          setProblem(error instanceof Error ? error.message : String(error));
+        },
       );
     }, 100);
   }, [api]);
@@ -66,5 +72,5 @@ export function useSessions(api: AgentApi, open: string): Sessions {
     (session: SessionInfo) => session.id !== open && (session.messageCount ?? 1) > 0 && session.updatedAt > (seen[session.id] ?? 0),
     [open, seen],
   );
-  return { list, loaded, problem, refresh, unread };
+  return { list, loaded, problem, locked, refresh, unread };
 }
