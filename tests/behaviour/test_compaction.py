@@ -791,3 +791,19 @@ async def test_the_trigger_reads_the_same_at_every_length(host: Any) -> None:
         await session.append_messages(talk(740, start + 10))
     assert reads[0] == reads[1]
     assert reads[0] <= 10
+
+
+async def test_a_chinese_conversation_fits_after_compaction_too(host: Any) -> None:
+    session = Session.create(host).compact_after(1_500)
+    for index in range(120):
+        role = "user" if index % 2 == 0 else "assistant"
+        text = (
+            f"第{index}个箱子的密码是 K-{4000 + index}，它放在北京东路仓库的第{index % 9}排货架上。"
+        )
+        await session.append_message(text_message(f"c{index}", role, text))
+        await host.advance(1)
+    assert session.context_tokens() <= 1_500
+    overlays = await session.get_compactions()
+    assert overlays
+    assert "K-40" in overlays[-1].summary
+    assert len(overlays) < 30, "each compaction leaves room"

@@ -21,7 +21,7 @@ from palimpsest.compaction.prompts import HANDOFF_SECTIONS, SUMMARY_SECTIONS, Su
 from palimpsest.compaction.render import clip, render_part, render_value
 from palimpsest.compaction.tool_pairs import has_result
 from palimpsest.messages import is_tool_part, tool_name
-from palimpsest.tokens import estimate_message_tokens, estimate_string_tokens
+from palimpsest.tokens import count_message_tokens, count_string_tokens
 
 Kind = Literal["topic", "decision", "preference", "fact", "outcome", "open"]
 
@@ -117,7 +117,9 @@ def extractive_summary(
         _collect_message(message, units, failures)
     units.extend(failures.values())
     if budget is None:
-        source = estimate_message_tokens(listed) + estimate_string_tokens(previous_summary or "")
+        source = sum(count_message_tokens(message) for message in listed) + count_string_tokens(
+            previous_summary or ""
+        )
         budget = int(source * DEFAULT_SUMMARY_SHARE)
     succeeded = {unit.text.split(" ")[1].rstrip(":") for unit in units if unit.kind == "outcome"}
     return _compose(units, previous_summary, budget, sections, succeeded)
@@ -154,7 +156,7 @@ class ExtractiveSummarizer:
         transcript = unframe(TRANSCRIPT_TAG, prompt)
         source = prompt if transcript is None else transcript
         wanted = re.search(r"Aim for at most (\d+) tokens", prompt)
-        budget = int(wanted.group(1)) if wanted else estimate_string_tokens(source) // 5
+        budget = int(wanted.group(1)) if wanted else count_string_tokens(source) // 5
         handoff = f"## {HANDOFF_SECTIONS[0].heading}" in prompt
         return extract_from_texts(
             _read_transcript(source),
@@ -412,8 +414,8 @@ def _compose(
     for unit in [*topic, *statements]:
         # Whitespace between lines is counted with each, headings once below.
         unit.line = f"- {unit.role}: {unit.text}" if unit.role in _ROLE_LABELS else f"- {unit.text}"
-        unit.cost = estimate_string_tokens(unit.line + "\n")
-    headings = sum(estimate_string_tokens(f"## {section.heading}\n\n") for section in sections)
+        unit.cost = count_string_tokens(unit.line + "\n")
+    headings = sum(count_string_tokens(f"## {section.heading}\n\n") for section in sections)
     chosen = _choose(statements, topic, budget - headings)
     return _layout(chosen, sections)
 
@@ -444,7 +446,7 @@ def _choose(statements: list[_Unit], topic: list[_Unit], budget: int) -> list[_U
     chosen: list[_Unit] = []
     left = budget
     for unit in topic:
-        if unit.cost <= max(40, budget * _TOPIC_SHARE):
+        if unit.cost <= min(left, max(40, budget * _TOPIC_SHARE)):
             chosen.append(unit)
             left -= unit.cost
     open_left = budget * _OPEN_SHARE

@@ -14,7 +14,7 @@ from typing import Any
 
 from palimpsest.compaction.tool_pairs import has_result
 from palimpsest.messages import dump_json, is_tool_part, tool_name
-from palimpsest.tokens import estimate_string_tokens
+from palimpsest.tokens import count_string_tokens
 
 MAX_PAYLOAD_CHARS = 2_000
 """The longest tool input or output in a transcript, in characters."""
@@ -120,7 +120,7 @@ def split_transcript(
         text = render_message(message, limit)
         if not text:
             continue
-        cost = estimate_string_tokens(text) + 2
+        cost = count_string_tokens(text) + 2
         if piece and used + cost > max_tokens:
             yield "\n---\n".join(piece)
             piece, used = [], 0
@@ -136,7 +136,9 @@ def split_transcript(
 def _split_text(text: str, max_tokens: int) -> Iterator[str]:
     """Parts of one long text, each within ``max_tokens``."""
     header, _, body = text.partition("\n")
-    size = max(_MIN_PIECE_CHARS, max_tokens * 2)
+    # Scripts differ in characters for a token: measured on this text.
+    chars_per_token = len(body) / max(1, count_string_tokens(body))
+    size = max(_MIN_PIECE_CHARS, int(max_tokens * chars_per_token * 0.8))
     for number, start in enumerate(range(0, len(body), size)):
         label = header if number == 0 else f"{header} (continued)"
         yield f"{label}\n{body[start : start + size]}"

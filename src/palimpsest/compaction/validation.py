@@ -6,7 +6,7 @@ import re
 
 from palimpsest.compaction.delimiters import strip_frames
 from palimpsest.errors import SummaryRefusedError
-from palimpsest.tokens import estimate_string_tokens
+from palimpsest.tokens import count_string_tokens
 
 _ERROR_LIKE = re.compile(
     r"""^\W*(?:
@@ -50,7 +50,7 @@ def check_summary(answer: object, source_tokens: int | None = None) -> str:
     if not summary:
         reason = "is empty" if not answer.strip() else "holds nothing besides reasoning or tags"
         raise SummaryRefusedError(f"the summary {reason}")
-    tokens = estimate_string_tokens(summary)
+    tokens = count_string_tokens(summary)
     if tokens <= _SHORT_ANSWER_TOKENS:
         if _ERROR_LIKE.match(summary):
             raise SummaryRefusedError(f"the summary reads like an error: {summary[:120]!r}")
