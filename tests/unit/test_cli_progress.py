@@ -7,9 +7,13 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palimpsest.cli.progress import Progress
+from palimpsest.cli.progress import RESTART, Progress
 
 Chunk = dict[str, Any]
+
+
+def delta(text: str) -> Chunk:
+    return {"type": "text-delta", "id": "t", "delta": text}
 
 
 @st.composite
@@ -30,20 +34,16 @@ def streams(draw: st.DrawFn) -> list[Chunk]:
     return [*chunks, {"type": "finish"}]
 
 
-def joined(chunks: list[Chunk]) -> list[tuple[Chunk, int]]:
-    """Chunks as stored: deltas of one text that follow each other are one, numbered as the last."""
-    stored: list[tuple[Chunk, int]] = []
-    for number, chunk in enumerate(chunks):
-        last = stored[-1][0] if stored else {}
+def joined(chunks: list[Chunk]) -> list[Chunk]:
+    """Chunks as stored: deltas of one text that follow each other are one."""
+    stored: list[Chunk] = []
+    for chunk in chunks:
+        last = stored[-1] if stored else {}
         if chunk["type"] == last.get("type") == "text-delta" and chunk["id"] == last["id"]:
-            stored[-1] = ({**last, "delta": last["delta"] + chunk["delta"]}, number)
+            stored[-1] = {**last, "delta": last["delta"] + chunk["delta"]}
         else:
-            stored.append((chunk, number))
+            stored.append(chunk)
     return stored
-
-
-def whole(chunks: list[Chunk]) -> list[Chunk]:
-    return [chunk for chunk, _ in joined(chunks)]
 
 
 @given(streams(), st.data())
@@ -51,31 +51,37 @@ def test_broken_anywhere_and_replayed(chunks: list[Chunk], data: st.DataObject) 
     progress = Progress()
     received: list[Chunk] = []
 
-    def take(chunk: Chunk, number: int, replayed: bool) -> None:
-        if chunk["type"] == "start":
-            progress.begin(replayed)
-        new = progress.unseen(chunk, number, replayed)
-        if new is not None:
-            received.append(new)
+    def take(chunk: Chunk) -> None:
+        received.extend(progress.unseen(chunk))
 
     position = 0
     for _ in range(data.draw(st.integers(0, 4))):
         lost_at = data.draw(st.integers(position, len(chunks)))
         for number in range(position, lost_at):
-            take(chunks[number], number, replayed=False)
+            take(chunks[number])
         position = data.draw(st.integers(lost_at, len(chunks)))
         replay = joined(chunks[:position])
         # The socket may be lost again in the middle of a replay.
-        for chunk, number in replay[: data.draw(st.integers(0, len(replay)))]:
-            take(chunk, number, replayed=True)
-        for chunk, number in replay:
-            take(chunk, number, replayed=True)
+        for chunk in replay[: data.draw(st.integers(0, len(replay)))]:
+            take(chunk)
+        for chunk in replay:
+            take(chunk)
     for number in range(position, len(chunks)):
-        take(chunks[number], number, replayed=False)
-    assert whole(received) == whole(chunks)
+        take(chunks[number])
+    assert joined(received) == joined(chunks)
 
 
-def test_chunks_without_numbers_are_not_repeated_by_a_replay() -> None:
+def test_a_text_written_anew_is_continued_where_it_is_the_same() -> None:
     progress = Progress()
-    assert progress.unseen({"type": "text-start", "id": "t"}, None, False) is not None
-    assert progress.unseen({"type": "text-start", "id": "t"}, None, True) is None
+    first = [{"type": "start"}, delta("one "), delta("two ")]
+    again = [{"type": "start"}, delta("one"), delta(" two th"), delta("ree")]
+    received = [new for chunk in (*first, *again) for new in progress.unseen(chunk)]
+    assert [chunk.get("delta") for chunk in received] == [None, "one ", "two ", "th", "ree"]
+
+
+def test_a_text_written_anew_and_otherwise_is_told() -> None:
+    progress = Progress()
+    first = [{"type": "start"}, delta("one "), delta("two ")]
+    again = [{"type": "start"}, delta("one "), delta("or more "), delta("words")]
+    received = [new for chunk in (*first, *again) for new in progress.unseen(chunk)]
+    assert received[3:] == [{"type": RESTART}, delta("one or more "), delta("words")]

@@ -12,7 +12,7 @@ import json
 import time
 import uuid
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -307,22 +307,18 @@ class ChatConnection:
         failed = frame.get("error") is True
         chunk = None if failed else _json_object(text)
         if chunk is not None:
-            await self._chunk(turn, chunk, frame)
+            await self._chunk(turn, chunk)
         if failed and text:
             turn.error = text
         if frame.get("done"):
             outcome = str(frame.get("outcome") or ("error" if turn.error else "completed"))
             await self._end(turn, outcome, turn.error)
 
-    async def _chunk(self, turn: _Turn, chunk: dict[str, Any], frame: Mapping[str, Any]) -> None:
-        replayed = frame.get("replay") is True
-        if chunk.get("type") == "start":
-            turn.progress.begin(replayed)
-            if isinstance(chunk.get("messageId"), str):
-                turn.answer_id = str(chunk["messageId"])
-                self._last_message = {"id": turn.answer_id, "role": "assistant", "parts": []}
-        new = turn.progress.unseen(chunk, frame.get("seq"), replayed)
-        if new is not None:
+    async def _chunk(self, turn: _Turn, chunk: dict[str, Any]) -> None:
+        if chunk.get("type") == "start" and isinstance(chunk.get("messageId"), str):
+            turn.answer_id = str(chunk["messageId"])
+            self._last_message = {"id": turn.answer_id, "role": "assistant", "parts": []}
+        for new in turn.progress.unseen(chunk):
             turn.received += 1
             await self._queue.put(ChunkReceived(turn.request_id, new, turn.own))
 

@@ -31,7 +31,10 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class ChunkReceived:
-    """One chunk of an answer (AI SDK UI message stream), each exactly once and in order."""
+    """One chunk of an answer (AI SDK UI message stream), each once and in order.
+
+    The type ``restart`` is our own: the text until here is void, the agent writes it anew.
+    """
 
     request_id: str
     chunk: dict[str, Any]

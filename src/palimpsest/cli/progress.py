@@ -1,11 +1,13 @@
-"""What of a replayed stream is new.
+"""What of a stream that is replayed, or written anew, was not handed on before.
 
-A replay begins at the first chunk. Whole chunks keep their sequence numbers; deltas that follow
-each other are joined in storage, so of those it is counted how many characters were handed on.
+A replay begins at the first chunk, and deltas of one text that follow each other are joined in
+storage. An answer that the agent takes up again after a crash has its last text written anew. So
+texts are compared by what was handed on of them, and other chunks are counted.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +19,9 @@ _DELTAS = {
 }
 """Chunks that can be joined: the field that tells which text they belong to, and their text."""
 
+RESTART = "restart"
+"""A chunk of our own: what was handed on is void, the answer is written anew and differs."""
+
 _Key = tuple[str, str]
 
 
@@ -24,41 +29,39 @@ _Key = tuple[str, str]
 class Progress:
     """How much of one stream was handed on."""
 
-    seen: int = -1
-    """The greatest sequence number handed on."""
-    handed: dict[_Key, int] = field(default_factory=lambda: dict[_Key, int]())
-    """Characters handed on of each text."""
-    replayed: dict[_Key, int] = field(default_factory=lambda: dict[_Key, int]())
-    """Characters that the present replay has passed of each text."""
+    texts: dict[_Key, str] = field(default_factory=lambda: dict[_Key, str]())
+    """What was handed on of each text."""
+    chunks: Counter[_Key] = field(default_factory=lambda: Counter[_Key]())
+    """How many of each other chunk were handed on."""
+    _place: dict[_Key, int] = field(default_factory=lambda: dict[_Key, int]())
+    """Where the stream is in each text, since it last began."""
+    _passed: Counter[_Key] = field(default_factory=lambda: Counter[_Key]())
 
-    def begin(self, replayed: bool) -> None:
-        """The stream starts, or is replayed once more."""
-        if replayed:
-            self.replayed.clear()
+    def unseen(self, chunk: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The chunk, what of it is new, or nothing; after :data:`RESTART` the whole text."""
+        kind = str(chunk.get("type"))
+        if kind == "start":
+            self._place.clear()
+            self._passed.clear()
+        fields = _DELTAS.get(kind)
+        if fields is not None:
+            return self._delta(chunk, (kind, str(chunk.get(fields[0]))), fields[1])
+        key = (kind, str(chunk.get("toolCallId") or chunk.get("id") or ""))
+        self._passed[key] += 1
+        if self._passed[key] <= self.chunks[key]:
+            return []
+        self.chunks[key] += 1
+        return [dict(chunk)]
 
-    def unseen(
-        self, chunk: Mapping[str, Any], sequence: Any, replayed: bool
-    ) -> dict[str, Any] | None:
-        """The chunk, or what of it was not handed on yet; None if nothing.
-
-        :param sequence: the frame's sequence number, if it has one.
-        """
-        number = sequence if isinstance(sequence, int) else None
-        known = number is not None and number <= self.seen
-        if number is not None:
-            self.seen = max(self.seen, number)
-        fields = _DELTAS.get(str(chunk.get("type")))
-        if fields is None:
-            return None if known or (replayed and number is None) else dict(chunk)
-        text = str(chunk.get(fields[1], ""))
-        key = (str(chunk.get("type")), str(chunk.get(fields[0])))
-        if not replayed:
-            self.handed[key] = self.handed.get(key, 0) + len(text)
-            return dict(chunk)
-        start = self.replayed.get(key, 0)
-        self.replayed[key] = end = start + len(text)
-        handed = self.handed.get(key, 0)
-        if end <= handed:
-            return None
-        self.handed[key] = end
-        return {**chunk, fields[1]: text[max(0, handed - start) :]}
+    def _delta(self, chunk: Mapping[str, Any], key: _Key, name: str) -> list[dict[str, Any]]:
+        text = str(chunk.get(name, ""))
+        place, handed = self._place.get(key, 0), self.texts.get(key, "")
+        self._place[key] = place + len(text)
+        overlap = handed[place : place + len(text)]
+        if text.startswith(overlap):
+            rest = text[len(overlap) :]
+            self.texts[key] = handed + rest
+            return [{**chunk, name: rest}] if rest else []
+        begun = handed[:place] + text
+        self.texts = {key: begun}
+        return [{"type": RESTART}, {**chunk, name: begun}]

@@ -13,6 +13,8 @@ from rich.markdown import Markdown
 from rich.table import Table
 from rich.text import Text
 
+from palimpsest.cli.progress import RESTART
+
 _SHOWN_CHARACTERS = 400
 """Of a tool's input or output."""
 
@@ -133,6 +135,9 @@ class TerminalView:
             if self._answer is None:
                 self._answer = AnswerView(self.console)
             self._answer.add(delta)
+        elif kind == RESTART:
+            self.note("The answer was interrupted, and is written anew:")
+            self._written = ""
         elif kind == "text-end":
             self._pause()
         elif kind == "start" and "messageId" in chunk:
