@@ -276,3 +276,46 @@ async def test_sessions_do_not_hear_each_other(host: Any) -> None:
     _, listed = await rig.http("GET", "sessions")
     names = {session["id"]: session["name"] for session in listed["sessions"]}
     assert names == {"work": "quick", "": "slow one"}
+
+
+async def test_messages_from_the_server_wait_their_turn(host: Any) -> None:
+    rig = await started(host)
+    one = await rig.connect("one")
+    await one.ask("r1", [user("u1", "slow one")])
+    await rig.until(lambda: one.text("r1") == "answer to ")
+    told = await rig.agent.save_messages(["a reminder"], request_id="reminder")
+    await rig.agent.save_messages(["a reminder"], request_id="reminder")
+    note = {"id": "n1", "role": "assistant", "parts": [{"type": "text", "text": "noted"}]}
+    kept = await rig.agent.save_messages([note], answer=False)
+    rig.agent.gate.set()
+    assert (await rig.agent.turn_result(told)).status == "completed"
+    assert (await rig.agent.turn_result(kept)).status == "completed"
+    assert await rig.agent.turn_result("never") is None
+    expected = [
+        "user: slow one",
+        "assistant: answer to slow one",
+        "user: a reminder",
+        "assistant: answer to a reminder",
+        "assistant: noted",
+    ]
+    assert await rig.shown() == expected
+    assert len(one.of("chat_messages")[-1]["messages"]) == 5
+
+
+async def test_any_text_comes_back_as_it_was_sent(host: Any) -> None:
+    class Quoting(Talker):
+        async def on_chat_message(self, turn: Any) -> Any:
+            yield turn.message["parts"][0]["text"]
+
+    texts = ["a\0b", "line\r\nend\u2028", "e\u0301 \u1e9e", "half \ud83d", "x" * 300_000, '{}"\\']
+    rig = await started(host, Quoting)
+    one = await rig.connect("one")
+    messages: list[Any] = []
+    for number, text in enumerate(texts):
+        messages = [*messages, user(f"u{number}", text)]
+        await one.ask(f"r{number}", messages)
+        await rig.settle()
+        _, messages = await rig.http("GET", "get-messages")
+        assert one.text(f"r{number}") == text
+    found = [message["parts"][0]["text"] for message in messages]
+    assert found == [text for text in texts for _ in range(2)]

@@ -24,13 +24,13 @@ from palimpsest.chat.turns import Concurrency, Strategy, Turn
 from palimpsest.errors import PalimpsestError
 from palimpsest.hosts.interface import Host, HttpRequest, HttpResponse
 from palimpsest.jobs import Job, Postpone
-from palimpsest.messages import Message
+from palimpsest.messages import Message, text_message, validate_message
 from palimpsest.models.config import model_from_environment
 from palimpsest.session.manager import SessionManager
 from palimpsest.session.session import Session
 from palimpsest.store.sessions import SessionRegistry
 from palimpsest.store.streams import StreamStore
-from palimpsest.store.turns import TurnStore
+from palimpsest.store.turns import StoredTurn, TurnStore
 
 if TYPE_CHECKING:
     from palimpsest.models.interface import Model
@@ -124,6 +124,44 @@ class ChatAgent(Agent):
     def session(self, session_id: str = "") -> Session:
         """One session."""
         return self.sessions.get_session(session_id)
+
+    async def save_messages(
+        self,
+        messages: Sequence[Message | str],
+        *,
+        session_id: str = "",
+        answer: bool = True,
+        request_id: str | None = None,
+    ) -> str:
+        """Add messages from here, as a client's would be, and have them answered.
+
+        They wait their turn: what runs or waits in the session comes first. To know how the turn
+        ended, await :meth:`turn_result`, but not within a turn of the same session.
+
+        :param messages: messages, or texts of the user.
+        :param answer: False only stores them.
+        :param request_id: names the turn; the same id a second time changes nothing.
+        :returns: the turn's request id.
+        :raises InvalidMessageError: a message is not valid, or there is none.
+        """
+        given = [
+            text_message(self.host.random_id(), "user", item) if isinstance(item, str) else item
+            for item in messages
+        ]
+        return self.lane(session_id).add_from_here(
+            [validate_message(message) for message in given],
+            answer=answer,
+            request_id=request_id or f"server_{self.host.random_id()}",
+        )
+
+    async def turn_result(self, request_id: str, session_id: str = "") -> StoredTurn | None:
+        """How a turn ended, once it has; None if it is not known (any more)."""
+        lane = self.lane(session_id)
+        while True:
+            turn = self.turns.get(session_id, request_id)
+            if turn is None or not turn.is_open:
+                return turn
+            await lane.changed.wait()
 
     async def stop(self, session_id: str = "") -> None:
         """Stop what runs in a session and forget what waits."""

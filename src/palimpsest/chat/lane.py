@@ -283,6 +283,28 @@ class Lane:
         if connection is not None:
             connection.send(ResponseFrames(request_id).error(text))
 
+    def add_from_here(self, messages: list[Message], *, answer: bool, request_id: str) -> str:
+        """Let messages of the server's own wait for their turn; the turn's request id.
+
+        :raises InvalidMessageError: there is none.
+        """
+        if not messages:
+            raise InvalidMessageError("there is no message")
+        if self.agent.turns.get(self.session_id, request_id) is None:
+            tools, body = self.agent.turns.last_request(self.session_id)
+            self.agent.turns.add(
+                session_id=self.session_id,
+                request_id=request_id,
+                trigger="submit-message" if answer else APPEND_ONLY,
+                status=rows.WAITING,
+                connection_id=None,
+                request={"messages": messages, "clientTools": tools, "body": body, "resync": True},
+                message_ids=[str(message["id"]) for message in messages],
+                now=self.agent.host.now(),
+            )
+            self.wake()
+        return request_id
+
     # --- continuing ----------------------------------------------------------------------------
 
     async def continue_answer(

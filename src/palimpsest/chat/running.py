@@ -258,7 +258,8 @@ async def _begin(lane: Lane, row: StoredTurn) -> ActiveTurn | None:
             lane.release_parked()
             return None
     if row.trigger == APPEND_ONLY:
-        agent.turns.finish(row.turn, rows.ABORTED, agent.host.now())
+        status = rows.ABORTED if row.connection_id is not None else rows.COMPLETED
+        agent.turns.finish(row.turn, status, agent.host.now())
         await lane.broadcast_transcript()
         lane.release_parked()
         return None
