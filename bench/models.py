@@ -85,10 +85,12 @@ def report(
         ("upload", "KiB", 1024.0),
         ("pieces", "", 1.0),
     ):
+        # Our growth of the heap may be too small to show; nothing is a multiple of that.
+        compared = ours[name] / scale if ours is not None and ours[name] else None
         bench.record(
             f"models: {name} of {variant}",
             found[name] / scale,
             unit,
-            against=None if ours is None else "own adapters",
-            compared=None if ours is None else ours[name] / scale,
+            against=None if compared is None else "own adapters",
+            compared=compared,
         )
