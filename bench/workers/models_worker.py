@@ -45,7 +45,8 @@ async def own(url: str) -> tuple[float, int]:
     class Fetcher:
         fetch = WorkersHost.fetch
 
-    model = OpenAIChatModel(Fetcher(), "m", api_key="k", base_url=f"{url}/v1")
+    fetcher: Any = Fetcher()
+    model = OpenAIChatModel(fetcher, "m", api_key="k", base_url=f"{url}/v1")
     request = ModelRequest([text_message("m", "user", "Hello?")])
     pieces = 0
     async for event in model.stream(request):
