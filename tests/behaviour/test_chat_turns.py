@@ -319,3 +319,17 @@ async def test_any_text_comes_back_as_it_was_sent(host: Any) -> None:
         assert one.text(f"r{number}") == text
     found = [message["parts"][0]["text"] for message in messages]
     assert found == [text for text in texts for _ in range(2)]
+
+
+async def test_a_chunk_that_is_no_json_fails_the_turn_and_keeps_what_was_before(host: Any) -> None:
+    class Broken(Talker):
+        async def on_chat_message(self, turn: Any) -> Any:
+            yield "before it"
+            yield {"type": "data-figure", "data": float("nan")}
+
+    rig = await started(host, Broken)
+    one = await rig.connect("one")
+    await one.ask("r1", [user("u1", "hello")])
+    await rig.settle()
+    assert one.done("r1")[0]["error"] is True
+    assert await rig.shown() == ["user: hello", "assistant: before it"]

@@ -104,7 +104,7 @@ class Conversation:
         async with aclosing(self._newest_first(leaf)) as messages:
             async for message in messages:
                 text = dump_json(message)
-                size += len(text)
+                size += len(text) if text.isascii() else len(text.encode())
                 if size > max_bytes and newest_first:
                     break
                 newest_first.append(text)

@@ -20,7 +20,7 @@ from palimpsest.chat.turns import (
     Concurrency,
     merge_messages,
 )
-from palimpsest.errors import InvalidMessageError
+from palimpsest.errors import InvalidMessageError, LimitError
 from palimpsest.messages import Message
 from palimpsest.store import turns as rows
 from palimpsest.store.turns import StoredTurn
@@ -119,7 +119,10 @@ class Lane:
         """Show the conversation to everyone of the session, if anyone is there."""
         if any(connection.id not in exclude for connection in self.connections):
             frame = await self.conversation.transcript_frame(self.waiting_messages())
-            self.broadcast(frame, exclude)
+            try:
+                self.broadcast(frame, exclude)
+            except LimitError as error:
+                self.agent.events.failure("chat.transcript.too_large", error)
 
     # --- accepting -----------------------------------------------------------------------------
 

@@ -157,6 +157,9 @@ async def _take_up(
 ) -> None:
     """Run the turn again from what stays of it."""
     agent = lane.agent
+    if agent.turns.get(row.session_id, row.request_id) is None:
+        lane.end_recovery()  # the session was cleared meanwhile
+        return
     lane.broadcast(frames.chat_recovering(True, row.request_id))
     first = stored[-1][0] + 1 if stored else 0
     agent.streams.truncate(row.turn, len(kept.bodies))

@@ -41,6 +41,9 @@ REPLAY_BATCH = 128
 """Replayed frames after which other events get their turn."""
 
 
+DELTAS = ("text-delta", "reasoning-delta")
+
+
 class LiveStream:
     """The stream of a running turn.
 
@@ -92,6 +95,8 @@ class LiveStream:
         :raises ValueError: the chunk is not one a message can be made of.
         :raises TypeError: the chunk holds something that JSON has no form for.
         """
+        if chunk.get("type") not in DELTAS:
+            dump_json(chunk)  # what cannot be sent or stored must not get into the message
         for accepted in self.accumulator.accept(chunk):
             if self._gathers and self._gathered_key is not None and len(accepted) == 3:
                 key = (accepted["type"], accepted.get("id"))
@@ -125,7 +130,7 @@ class LiveStream:
         """Send and buffer a chunk that the accumulator made or has accepted."""
         self.release()
         kind = chunk["type"]
-        is_delta = len(chunk) == 3 and kind in ("text-delta", "reasoning-delta")
+        is_delta = len(chunk) == 3 and kind in DELTAS
         self._gathered_key = (kind, chunk["id"]) if is_delta else None
         self.send_chunk(encode_chunk(chunk))
 
