@@ -129,9 +129,9 @@ def tool_json() -> list[str]:
     def record(depth: int) -> Any:
         return {chance.choice(keys): value(depth) for _ in range(chance.randint(3, 7))}
 
-    records = [[record(0) for _ in range(6)] for _ in range(60)]
-    return [json.dumps(made, separators=(",", ":")) for made in records[:30]] + [
-        json.dumps(made, indent=2) for made in records[30:]
+    records = [[record(0) for _ in range(3)] for _ in range(40)]
+    return [json.dumps(made, separators=(",", ":")) for made in records[:20]] + [
+        json.dumps(made, indent=2) for made in records[20:]
     ]
 
 
