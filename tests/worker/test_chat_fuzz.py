@@ -1,0 +1,110 @@
+"""Fuzzed frames over real sockets in workerd, from many clients, while one reads nothing.
+
+Ten thousand of the same kind go to the local host in ``tests/unit/test_chat_fuzz.py``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import WebSocketException
+
+from tests.fixtures import StartWorker
+from tests.unit.test_chat_fuzz import Fuzz
+
+pytestmark = pytest.mark.workerd
+
+WORKER = Path(__file__).parent.parent / "clients" / "workers" / "chat_worker.py"
+FRAMES = 4_000
+ATTACKERS = 5
+
+
+async def _attack(url: str, seed: int, frames: int) -> None:
+    """Send frames, and open the socket anew whenever the agent has had enough of it."""
+    fuzz = Fuzz(seed)
+    sent = 0
+    while sent < frames:
+        async with connect(f"{url}?_pk=bad{seed}", max_size=None, open_timeout=90) as socket:
+            reader = asyncio.create_task(_read(socket))
+            try:
+                while sent < frames:
+                    await socket.send(fuzz.frame())
+                    sent += 1
+                    if sent % 5 == 0:
+                        await asyncio.sleep(0.01)
+            except WebSocketException:
+                await asyncio.sleep(0.05)  # closed: it sent too much
+            finally:
+                reader.cancel()
+
+
+async def _read(socket: ClientConnection) -> None:
+    with suppress(WebSocketException):
+        async for text in socket:
+            json.loads(text)
+
+
+async def _ask(url: str, session: str, text: str) -> str:
+    """A well-behaved client's turn in a session of its own; its answer."""
+    request_id = session
+    async with connect(
+        f"{url}?_pk={session}&session={session}", max_size=None, open_timeout=90
+    ) as socket:
+        message = {
+            "id": f"u-{request_id}",
+            "role": "user",
+            "parts": [{"type": "text", "text": text}],
+        }
+        body = json.dumps({"messages": [message], "trigger": "submit-message"})
+        frame = {
+            "type": "cf_agent_use_chat_request",
+            "id": request_id,
+            "init": {"method": "POST", "body": body},
+        }
+        await socket.send(json.dumps(frame))
+        pieces: list[str] = []
+        async with asyncio.timeout(90):
+            async for received in socket:
+                answer = json.loads(received)
+                if answer.get("id") != request_id:
+                    continue
+                if answer["done"]:
+                    return "".join(pieces)
+                chunk = json.loads(answer["body"])
+                pieces.append(chunk.get("delta", ""))
+    raise AssertionError("the socket closed")
+
+
+async def _scene(address: str) -> None:
+    url = f"{address}/agents/tester/fuzzed"
+    async with connect(f"{url}?_pk=deaf", max_size=None, open_timeout=90) as deaf:
+        deaf.transport.pause_reading()  # a client that reads nothing
+        attackers = [
+            asyncio.create_task(_attack(url, 100 + number, FRAMES // ATTACKERS))
+            for number in range(ATTACKERS)
+        ]
+        answered = 0
+        while not all(task.done() for task in attackers):
+            answered += 1
+            answer = await _ask(url, f"quiet{answered}", f"number {answered}")
+            assert answer.strip() == f"you said number {answered}"
+            await asyncio.sleep(0.2)
+        for task in attackers:
+            await task
+        deaf.transport.resume_reading()
+    assert answered >= 2, "others were answered while it went on"
+    assert (await _ask(url, "after", "and now")).strip() == "you said and now"
+
+
+def test_fuzzed_frames_over_sockets(start_worker: StartWorker) -> None:
+    running = start_worker(WORKER)
+    before = running.resident_bytes()
+    asyncio.run(_scene(running.socket_url))
+    grown = running.resident_bytes() - before
+    assert grown < 200 * 1024 * 1024, f"{grown / 1e6:.0f} MB more"
+    assert "message.failed" not in running.log()
