@@ -456,3 +456,23 @@ async def test_whose_name_it_is_without_speakers(host: Any) -> None:
     index = filled(host, *texts)
     found = search(index, "When did Mira go sailing?", limit=6)
     assert {result.role for result in found} == {"assistant"}
+
+
+async def test_a_single_word_finds_the_messages_that_hold_it_first(host: Any) -> None:
+    index = filled(
+        host,
+        "What about the pelican and the heron, what do you think?",
+        "I saw one last Friday, my first of three.",
+        "Do you mean the pelican?",
+        "I went there with my friends.",
+        "A pelican?",
+    )
+    assert set(ids(index, "pelican", limit=3)) == {"m1", "m3", "m5"}
+    assert len(ids(index, "pelican")) == 5
+
+
+async def test_a_word_of_an_unspaced_script_does_not_reach_over_a_space(host: Any) -> None:
+    index = filled(host, "화가 난 사람", "가난한 사람", "部署。方案")
+    assert ids(index, '"가난"') == ["m2"]
+    assert ids(index, '"署方"') == []
+    assert ids(index, '"화가"') == ["m1"]

@@ -32,7 +32,7 @@ from palimpsest.store.search_text import (
 
 def candidate(doc: int = 1, **fields: Any) -> Candidate:
     values: dict[str, Any] = {
-        "doc": doc, "role": "user", "speaker": "", "said_at": 0, "words": 20, "traits": 0,
+        "position": doc, "role": "user", "speaker": "", "said_at": 0, "words": 20, "traits": 0,
         "passes": True,
     }  # fmt: skip
     return Candidate(**(values | fields))

@@ -42,7 +42,7 @@ BROAD = 400
 """Of a word found in more messages than this only the newest find anything; where rarer words have
 found enough messages it only adds to those."""
 
-ENOUGH = 2_000
+ENOUGH = 1_000
 """Once so many positions are found, more frequent words only add to those."""
 
 PAUSE = 3_600_000
@@ -97,6 +97,13 @@ class Term:
     weight: float = 1.0
     """What the term counts beside the others."""
 
+    found: int = 0
+    """In about how many messages it is, where ``hits`` are not all."""
+
+    def rarity(self, messages: int) -> float:
+        """Inverse document frequency among so many messages, times the term's weight."""
+        return self.weight * _rarity(max(self.found, len(self.hits)), messages)
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -127,7 +134,7 @@ def rank_words(
     for term in sorted(terms, key=lambda term: len(term.hits)):
         if not term.hits:
             continue
-        rarity = _rarity(len(term.hits), messages) * term.weight
+        rarity = term.rarity(messages)
         if len(scores) >= (wanted if len(term.hits) > broad else max(wanted, ENOUGH)):
             for position in scores.keys() & term.hits.keys():
                 scores[position] += rarity * term.hits[position]
@@ -211,7 +218,7 @@ def weigh_lengths(
     scores = dict.fromkeys(positions, 0.0)
     shares = [(offset, share * share) for offset, share in NEARNESS.items()]
     for term in terms:
-        rarity = _rarity(len(term.hits), messages) * term.weight
+        rarity = term.rarity(messages)
         hits = {place: term.hits[place] for place in density.keys() & term.hits.keys()}
         squares = {place: (value * density[place]) ** 2 for place, value in hits.items()}
         for position, crowded in zip(positions, crowding, strict=True):

@@ -24,8 +24,8 @@ from palimpsest.session.search_dates import named_times
 from palimpsest.session.search_query import Query, Variant, parse_query
 from palimpsest.session.search_snippets import Highlighter, Snippet
 from palimpsest.store.search_reader import (
-    FIRST_PIECE,
-    SESSION_SPAN,
+    EVERY_POSTING,
+    POSTINGS,
     Candidate,
     Content,
     Extent,
@@ -205,46 +205,49 @@ class _Search:
     def _ranked(self, verbatim: list[Content]) -> list[SearchResult]:
         """All words as alternatives; messages that hold the whole query verbatim come first."""
         extent = self._index.extent(self._session_id)
-        hits = self._postings(extent.unspaced)
-        place = self._places()
-        terms = [
-            Term(_combine(found, term.variants, place), term.weight)
-            for term, found in zip(self._query.terms, hits, strict=True)
-        ]
-        keys = None if place is None else list(place)
-        sittings = Sittings(terms, extent.sittings if keys is None else [])
-        scores = rank_words(terms, extent.messages, self._wanted, self._broad(extent))
-        if (allowed := self._allowed(terms, place)) is not None:
+        path = self._path()
+        terms = self._terms(extent, path)
+        sittings = Sittings(terms, extent.sittings if path is None else [])
+        broad = max(extent.messages, BROAD) if self._whole else BROAD
+        scores = rank_words(terms, extent.messages, self._wanted, broad)
+        if (allowed := self._allowed(terms, path)) is not None:
             scores = {position: score for position, score in scores.items() if position in allowed}
         sittings.add_to(scores)
-        known, chosen = self._candidates(scores, keys)
+        known, chosen = self._candidates(extent.base, scores)
         question, subject = self._question(terms, known)
         scores = weigh_lengths(subject, extent.messages, chosen, known)
         ranked = {
-            known[position].doc: (score + sittings.score(position))
+            position: (score + sittings.score(position))
             * turn_factor(known[position], known.get(position - 1), question)
             for position, score in scores.items()
         }
-        return self._results(verbatim, ranked)
+        if len(terms) == 1 and len(self._query.text.split()) == 1:
+            _prefer(ranked, terms[0].hits)
+        if path is not None:
+            rows = list(path)
+            ranked = {rows[position]: score for position, score in ranked.items()}
+        return self._results(extent.base, verbatim, ranked)
 
-    def _results(self, verbatim: list[Content], ranked: dict[int, float]) -> list[SearchResult]:
-        known = {_first_key(content) for content in verbatim}
+    def _results(
+        self, base: int, verbatim: list[Content], ranked: dict[int, float]
+    ) -> list[SearchResult]:
+        known = {content.position for content in verbatim}
         order = sorted(sorted(ranked, reverse=True), key=ranked.__getitem__, reverse=True)
-        docs = [doc for doc in order if doc not in known][: self._limit - len(verbatim)]
+        chosen = [position for position in order if position not in known]
+        contents = self._index.contents(base, chosen[: self._limit - len(verbatim)])
         top = max(ranked.values(), default=0.0)
-        results = [self._result(content, top + 1.0) for content in verbatim]
-        results += [
-            self._result(content, ranked[content.doc]) for content in self._index.contents(docs)
+        return [
+            *(self._result(content, top + 1.0) for content in verbatim),
+            *(self._result(content, ranked[content.position]) for content in contents),
         ]
-        return results
 
-    def _broad(self, extent: Extent) -> int:
-        """With filters, messages of any age may be the only ones that pass."""
-        whole = self._query.exact or self._path_rows is not None or self._filters != Filters()
-        return max(extent.messages, BROAD) if whole else BROAD
+    @property
+    def _whole(self) -> bool:
+        """Whether messages of any age may be the only ones that are wanted."""
+        return self._query.exact or self._path_rows is not None or self._filters != Filters()
 
     def _candidates(
-        self, scores: dict[int, float], keys: list[int] | None
+        self, base: int, scores: dict[int, float]
     ) -> tuple[dict[int, Candidate], list[int]]:
         """The positions with the best scores that pass the filters, and what is known of them
         and of the positions around them.
@@ -257,27 +260,37 @@ class _Search:
         while start < len(order) and len(chosen) < (self._limit if start else wanted):
             positions = order[start : start + step]
             around = {position + offset for position in positions for offset in NEARNESS}
-            known |= self._look_up(around - known.keys(), keys)
+            known |= self._look_up(base, around - known.keys())
             chosen += [place for place in positions if place in known and known[place].passes]
             start, step = start + step, 4 * step
         return known, chosen
 
-    def _look_up(self, positions: Iterable[int], keys: list[int] | None) -> dict[int, Candidate]:
-        if keys is None:
-            found = self._index.candidates(positions, self._filters)
-            return {candidate.doc: candidate for candidate in found}
-        docs = {keys[place]: place for place in positions if 0 <= place < len(keys)}
-        found = self._index.candidates(docs, self._filters)
-        return {docs[candidate.doc]: candidate for candidate in found}
+    def _look_up(self, base: int, positions: Iterable[int]) -> dict[int, Candidate]:
+        rows = self._path_rows
+        if rows is None:
+            found = self._index.candidates(base, positions, self._filters)
+            return {candidate.position: candidate for candidate in found}
+        places = {rows[place]: place for place in positions if 0 <= place < len(rows)}
+        found = self._index.candidates(base, places, self._filters)
+        return {places[candidate.position]: candidate for candidate in found}
 
-    def _postings(self, unspaced: bool) -> list[list[list[int]]]:
-        """For each term, for each variant, the keys that match."""
+    def _terms(self, extent: Extent, path: dict[int, int] | None) -> list[Term]:
+        """The query's terms with where they were found."""
+        newest = EVERY_POSTING if self._whole else POSTINGS
+        terms: list[Term] = []
+        for term, lists in zip(self._query.terms, self._postings(extent, newest), strict=True):
+            found = sum(_estimate(positions, newest, extent) for positions in lists)
+            terms.append(Term(_combine(lists, term.variants, path), term.weight, found))
+        return terms
+
+    def _postings(self, extent: Extent, newest: int) -> list[list[list[int]]]:
+        """For each term, for each variant, the positions that match."""
         by_table: dict[bool, list[tuple[str, str | None]]] = {False: [], True: []}
         places: list[list[tuple[bool, int] | None]] = []
         for term in self._query.terms:
             found: list[tuple[bool, int] | None] = []
             for variant in term.variants:
-                if variant.grams and not unspaced:
+                if variant.grams and not extent.unspaced:
                     found.append(None)
                     continue
                 wanted = by_table[variant.grams]
@@ -285,24 +298,23 @@ class _Search:
                 wanted.append((variant.match, variant.literal))
             places.append(found)
         lists = {
-            grams: self._index.postings(self._session_id, wanted, grams=grams)
+            grams: self._index.postings(
+                self._session_id, extent.base, wanted, newest=newest, grams=grams
+            )
             for grams, wanted in by_table.items()
         }
         return [[[] if at is None else lists[at[0]][at[1]] for at in found] for found in places]
 
-    def _places(self) -> dict[int, int] | None:
-        """For a branch: each key of its path, with its position on the path."""
-        if self._path_rows is None or self._session_id is None:
+    def _path(self) -> dict[int, int] | None:
+        """For a branch: each row of its path, with its position on the path."""
+        if self._path_rows is None:
             return None
-        base = self._index.base(self._session_id)
-        return {base + row: position for position, row in enumerate(self._path_rows)}
+        return {row: position for position, row in enumerate(self._path_rows)}
 
-    def _allowed(self, terms: list[Term], place: dict[int, int] | None) -> set[int] | None:
+    def _allowed(self, terms: list[Term], path: dict[int, int] | None) -> set[int] | None:
         if self._query.exact:
             return set[int].intersection(*(set(term.hits) for term in terms))
-        if place is None:
-            return None
-        return set(place.values())
+        return None if path is None else set(path.values())
 
     def _question(
         self, terms: list[Term], known: dict[int, Candidate]
@@ -343,18 +355,40 @@ class _Search:
 
 
 def _combine(
-    found: list[list[int]], variants: Sequence[Variant], place: dict[int, int] | None
+    found: list[list[int]], variants: Sequence[Variant], path: dict[int, int] | None
 ) -> dict[int, float]:
-    lists = [(variant.value, docs) for docs, variant in zip(found, variants, strict=True) if docs]
+    """Where any variant of a term was found, newest first, with the best variant's value."""
+    lists = [
+        (variant.value, positions)
+        for positions, variant in zip(found, variants, strict=True)
+        if positions
+    ]
     lists.sort(key=lambda pair: pair[0])
     hits: dict[int, float] = {}
-    for value, docs in lists:  # ascending: a better variant replaces another
-        hits |= dict.fromkeys(docs, value)
+    for value, positions in lists:  # ascending: a better variant replaces another
+        hits |= dict.fromkeys(positions, value)
     if len(lists) > 1:
-        hits = {doc: hits[doc] for doc in sorted(hits, reverse=True)}
-    if place is not None:
-        hits = {place[doc]: value for doc, value in hits.items() if doc in place}
+        hits = {position: hits[position] for position in sorted(hits, reverse=True)}
+    if path is not None:
+        hits = {path[position]: value for position, value in hits.items() if position in path}
     return hits
+
+
+def _estimate(positions: list[int], newest: int, extent: Extent) -> int:
+    """In how many messages an expression is found, told from the newest if those are not all."""
+    if len(positions) < newest:
+        return len(positions)
+    if extent.base == 0:  # positions are keys of many sessions
+        return max(len(positions), extent.messages // 2)
+    span = positions[0] - positions[-1] + 1
+    return min(extent.messages, len(positions) * extent.messages // span)
+
+
+def _prefer(ranked: dict[int, float], hits: dict[int, float]) -> None:
+    """Put the messages that hold the query's only word before those that stand beside it."""
+    least = min((ranked[position] for position in ranked.keys() & hits.keys()), default=0.0)
+    for position in ranked.keys() - hits.keys():
+        ranked[position] *= least / (1 + ranked[position])
 
 
 def _one_per_message(contents: Iterable[Content]) -> list[Content]:
@@ -367,10 +401,3 @@ def _one_per_message(contents: Iterable[Content]) -> list[Content]:
             seen.add(key)
             kept.append(content)
     return kept
-
-
-def _first_key(content: Content) -> int:
-    """The key of the first piece of the message that ``content`` is a piece of."""
-    if content.doc % SESSION_SPAN < FIRST_PIECE:
-        return content.doc
-    return content.doc // SESSION_SPAN * SESSION_SPAN + content.row

@@ -22,8 +22,11 @@ FIRST_PIECE = 2**31
 MAX_SESSION_NUMBER = 2**21 - 1
 """The last session number whose keys cross the JavaScript boundary unchanged (2^53 - 1)."""
 
-POSTINGS = 2_000
+POSTINGS = 1_000
 """The most messages that one expression is looked up in, newest first."""
+
+EVERY_POSTING = 2**53 - 1
+"""In the place of :data:`POSTINGS` where messages of any age may be the only ones wanted."""
 
 # The keys of one session, or of all (?1 null).
 _SPAN = f"""
@@ -50,19 +53,21 @@ size (messages) as (
 )
 select
   (select messages from size),
-  (select json_group_array(doc) from assistant_search_sittings
+  (select json_group_array(doc - iif(?1 is null, 0, (select first from span)))
+   from assistant_search_sittings
    where doc between (select first from span) and (select last from span)),
+  iif(?1 is null, 0, (select first from span)),
   exists (select 1 from assistant_fts_grams limit 1)
 """
 
 
-def _postings(table: str, newest: int) -> str:
+def _postings(table: str) -> str:
     # An expression is [match, literal]: rows that match and, unless it is null, hold the literal.
     return f"""
 with {_SPAN}
 select (
   select json_group_array(hit) from (
-    select f.rowid as hit from {table} f
+    select f.rowid - cast(?3 as integer) as hit from {table} f
     where f.{table} match json_extract(wanted.value, '$[0]')
       and f.rowid between (select first from span) and (select last from span)
       and (
@@ -74,15 +79,15 @@ select (
           )
         )
       )
-    order by f.rowid desc limit {newest}
+    order by f.rowid desc limit cast(?4 as integer)
   )
 )
 from json_each(?2) wanted order by wanted.key
 """
 
 
-_WORD_POSTINGS = _postings("assistant_fts", POSTINGS)
-_GRAM_POSTINGS = _postings("assistant_fts_grams", POSTINGS)
+_WORD_POSTINGS = _postings("assistant_fts")
+_GRAM_POSTINGS = _postings("assistant_fts_grams")
 
 
 def _passes(first: int) -> str:
@@ -98,7 +103,8 @@ def _passes(first: int) -> str:
 _PHRASE = f"""
 with {_SPAN}
 select
-  d.rowid, cast(d.row as integer), d.message_id,
+  iif(?1 is null, d.rowid / {SESSION_SPAN} * {SESSION_SPAN}, 0) + cast(d.row as integer),
+  cast(d.row as integer), d.message_id,
   (select session_id from assistant_search_sessions where number = d.rowid / {SESSION_SPAN}),
   d.role, cast(d.created_at as integer), d.text, d.tools, d.about
 from assistant_fts d
@@ -110,16 +116,17 @@ order by d.rowid desc limit cast(?6 as integer)
 
 _TRAITS = f"""
 select json_group_array(json_array(
-  d.doc, d.role, d.speaker, d.said_at, d.words, d.traits, {_passes(2)}
+  wanted.value, d.role, d.speaker, d.said_at, d.words, d.traits, {_passes(3)}
 ))
 from json_each(?1) wanted
-cross join assistant_search d on d.doc = wanted.value
+cross join assistant_search d on d.doc = wanted.value + cast(?2 as integer)
 """
 
 _CONTENT = f"""
-select d.doc, d.row, d.message_id, n.session_id, d.role, d.created_at, d.text, d.tools, d.about
+select
+  wanted.value, d.row, d.message_id, n.session_id, d.role, d.created_at, d.text, d.tools, d.about
 from json_each(?1) wanted
-cross join assistant_search d on d.doc = wanted.value
+cross join assistant_search d on d.doc = wanted.value + cast(?2 as integer)
 join assistant_search_sessions n on n.number = d.doc / {SESSION_SPAN}
 order by wanted.key
 """
@@ -147,7 +154,11 @@ class Extent:
     """How many messages there are, deleted ones included."""
 
     sittings: list[int]
-    """The keys that open a sitting, ascending."""
+    """The positions that open a sitting, ascending."""
+
+    base: int
+    """What is added to a position to make a key: positions are row numbers where one session is
+    searched, and keys where all are."""
 
     unspaced: bool
     """Whether the second index holds anything at all."""
@@ -156,7 +167,7 @@ class Extent:
 class Candidate(NamedTuple):
     """What ranking is told of a message."""
 
-    doc: int
+    position: int
     role: str
     speaker: str
     said_at: int
@@ -170,7 +181,7 @@ class Candidate(NamedTuple):
 class Content:
     """What a search result is made of."""
 
-    doc: int
+    position: int
     row: int
     message_id: str
     session_id: str
@@ -193,28 +204,33 @@ class SearchReader:
 
     def extent(self, session_id: str | None) -> Extent:
         """How large a session (None: every session) is."""
-        messages, sittings, unspaced = self.sql.execute(_EXTENT, session_id)[0]
-        return Extent(int(messages or 0), json.loads(str(sittings)), bool(unspaced))
+        messages, sittings, base, unspaced = self.sql.execute(_EXTENT, session_id)[0]
+        return Extent(int(messages or 0), json.loads(str(sittings)), int(base or 0), bool(unspaced))
 
     def postings(
         self,
         session_id: str | None,
+        base: int,
         expressions: Sequence[tuple[str, str | None]],
         *,
+        newest: int = POSTINGS,
         grams: bool = False,
     ) -> list[list[int]]:
-        """The keys of the messages that match each expression, newest first.
+        """The positions of the messages that match each expression, newest first.
 
+        :param base: the :class:`Extent`'s.
         :param expressions: FTS5 expressions, each with a literal (lower case) that the text must
             hold besides, or None.
+        :param newest: the most messages that are looked up for one expression.
         :param grams: whether they are meant for the index of unspaced scripts.
         """
         if not expressions:
             return []
         statement = _GRAM_POSTINGS if grams else _WORD_POSTINGS
         wanted = json.dumps(expressions, ensure_ascii=False)
-        found = [json.loads(str(row[0])) for row in self.sql.execute(statement, session_id, wanted)]
-        return self._first_pieces(found, session_id is None)
+        rows = self.sql.execute(statement, session_id, wanted, base, newest)
+        found = [json.loads(str(row[0])) for row in rows]
+        return self._first_pieces(found, base, session_id is None)
 
     def phrase(
         self, session_id: str | None, match: str, filters: Filters, limit: int
@@ -223,30 +239,31 @@ class SearchReader:
         rows = self.sql.execute(_PHRASE, session_id, match, *filters.bindings(), limit)
         return [Content(*cast("list[Any]", row)) for row in rows]
 
-    def candidates(self, docs: Iterable[int], filters: Filters) -> list[Candidate]:
-        """What ranking needs to know of messages; keys that do not exist are left out."""
-        wanted = json.dumps(list(docs))
-        rows = self.sql.execute(_TRAITS, wanted, *filters.bindings())
+    def candidates(self, base: int, positions: Iterable[int], filters: Filters) -> list[Candidate]:
+        """What ranking needs to know of messages; positions without one are left out."""
+        wanted = json.dumps(list(positions))
+        rows = self.sql.execute(_TRAITS, wanted, base, *filters.bindings())
         return list(map(Candidate._make, json.loads(str(rows[0][0]))))
 
-    def contents(self, docs: Sequence[int]) -> list[Content]:
+    def contents(self, base: int, positions: Sequence[int]) -> list[Content]:
         """The words of messages, in the order asked for."""
-        rows = self.sql.execute(_CONTENT, json.dumps(docs))
+        rows = self.sql.execute(_CONTENT, json.dumps(positions), base)
         return [Content(*cast("list[Any]", row)) for row in rows]
 
-    def _first_pieces(self, postings: list[list[int]], several: bool) -> list[list[int]]:
+    def _first_pieces(self, postings: list[list[int]], base: int, several: bool) -> list[list[int]]:
         """The postings with every further piece replaced by its message's first piece."""
         further: set[int] = set()
         for hits in postings:
-            # The keys of further pieces are the last of their session, and keys descend.
+            # The keys of further pieces are the last of their session, and postings descend.
             if hits and (several or hits[0] % SESSION_SPAN >= FIRST_PIECE):
                 further |= {doc for doc in hits if doc % SESSION_SPAN >= FIRST_PIECE}
         if not further:
             return postings
         rows = self.sql.execute(
-            "select d.doc, d.row from json_each(?) wanted"
-            " cross join assistant_search d on d.doc = wanted.value",
+            "select wanted.value, d.row from json_each(?) wanted"
+            " cross join assistant_search d on d.doc = wanted.value + cast(? as integer)",
             json.dumps(sorted(further)),
+            base,
         )
         first = {
             int(doc or 0): int(doc or 0) // SESSION_SPAN * SESSION_SPAN + int(row or 0)
