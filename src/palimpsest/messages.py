@@ -26,19 +26,27 @@ MAX_ID_LENGTH = 1024
 """The longest message or session id, in characters."""
 
 
+# No check for cycles: a value that holds itself is nested too deeply like any other.
+_COMPACT = json.JSONEncoder(
+    ensure_ascii=False, check_circular=False, separators=(",", ":"), allow_nan=False
+)
+_COMPACT_ASCII = json.JSONEncoder(check_circular=False, separators=(",", ":"), allow_nan=False)
+
+
 def dump_json(value: Any) -> str:
     """Compact JSON. Lone surrogates, which UTF-8 cannot carry, stay as ``\\udXXX`` escapes.
 
     :raises ValueError: the value holds NaN or an infinity.
     :raises TypeError: the value holds something that JSON has no form for.
+    :raises RecursionError: the value is nested too deeply, or holds itself.
     """
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = _COMPACT.encode(value)
     if text.isascii():
         return text
     try:
         text.encode()
     except UnicodeEncodeError:
-        return json.dumps(value, separators=(",", ":"), allow_nan=False)
+        return _COMPACT_ASCII.encode(value)
     return text
 
 
@@ -50,7 +58,7 @@ def validate_message(value: Any) -> Message:
     :raises InvalidMessageError: with the field that is wrong and what was found there.
     :raises ReservedIdError: the id begins with ``compaction_``.
     """
-    if hasattr(value, "model_dump"):
+    if type(value) is not dict and hasattr(value, "model_dump"):
         value = value.model_dump(mode="json", by_alias=True, exclude_none=True)
     if not isinstance(value, Mapping):
         raise InvalidMessageError(f"a message is a JSON object, got {type(value).__name__}")
@@ -76,7 +84,8 @@ def validate_message(value: Any) -> Message:
             f"message field 'parts' must be an array, got {type(parts).__name__}"
         )
     for index, part in enumerate(cast("list[Any]", parts)):
-        kind = cast("Mapping[str, Any]", part).get("type") if isinstance(part, Mapping) else None
+        whole = type(part) is dict or isinstance(part, Mapping)
+        kind = cast("Mapping[str, Any]", part).get("type") if whole else None
         if not isinstance(kind, str) or not kind:
             raise InvalidMessageError(
                 f"message part {index} must be an object with a string 'type': {part!r:.200}"

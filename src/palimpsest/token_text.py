@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 _LATIN_AND_PUNCTUATION = r"\x00-\u02ff\u0300-\u036f\u1e00-\u1eff\u2000-\u206f\u20a0-\u20cf"
 _OTHER = re.compile(rf"[^{_LATIN_AND_PUNCTUATION}]+|[\u200d\u20e3]+")
@@ -56,8 +57,7 @@ _FEWEST_DIGITS = 5
 _SLICE_CHARS = 65_536
 
 
-@dataclass(frozen=True, slots=True)
-class TextClasses:
+class TextClasses(NamedTuple):
     """A text, taken apart."""
 
     words: int

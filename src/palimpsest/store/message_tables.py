@@ -5,7 +5,8 @@ never again. Its key is ``number * 2**32 + seq``: a session is one range of keys
 the order in which messages were added.
 
 A message is one row of ``assistant_messages``, found by session and id, and one row of the search
-index, whose rowid is its key; both are written by one statement (``assistant_new_messages``).
+index, whose rowid is its key; both are written by one statement (``assistant_new_messages``), which
+takes all numbers as one JSON array: on the platform a parameter costs more than a column.
 Messages are read in order through the index (``assistant_ordered_messages``): a further index of
 the same rows would be billed with each write.
 
@@ -70,25 +71,24 @@ create view assistant_ordered_messages as
 select f.rowid as key, m.*
 from assistant_fts f cross join assistant_messages m
 where m.session = f.rowid / {SESSION_SPAN} and m.id = f.message_id;
-create view assistant_new_messages (
-  session, id, seq, run, role, created_at, tokens, bytes, extra, as_of, path_length, path_tokens,
-  path_bytes, content, speaker, said_at, words, traits, text, tools, about, sitting
-) as select 0, '', 0, 0, '', 0, 0, 0, 0, 0, 0, 0, 0, '', '', 0, 0, 0, '', '', '', 0 where 0;
+create view assistant_new_messages (facts, id, role, content, text, tools)
+as select '', '', '', '', '', '' where 0;
 create trigger assistant_new_message instead of insert on assistant_new_messages begin
   insert into assistant_messages (
-    session, id, seq, run, role, created_at, tokens, bytes, extra, as_of, path_length,
-    path_tokens, path_bytes, content
+    session, seq, run, created_at, tokens, bytes, extra, as_of, path_length, path_tokens,
+    path_bytes, id, role, content
   ) values (
-    new.session, new.id, new.seq, new.run, new.role, new.created_at, new.tokens, new.bytes,
-    new.extra, new.as_of, new.path_length, new.path_tokens, new.path_bytes, new.content
+    new.facts ->> 0, new.facts ->> 1, new.facts ->> 2, new.facts ->> 3, new.facts ->> 4,
+    new.facts ->> 5, new.facts ->> 6, new.facts ->> 7, new.facts ->> 8, new.facts ->> 9,
+    new.facts ->> 10, new.id, new.role, new.content
   );
   insert into assistant_fts (
-    rowid, message_id, role, speaker, created_at, said_at, words, traits, text, tools, about, row,
-    sitting
+    rowid, message_id, role, created_at, speaker, said_at, words, traits, about, sitting, row,
+    text, tools
   ) values (
-    cast(new.session * {SESSION_SPAN} + new.seq as integer), new.id, new.role, new.speaker,
-    new.created_at, new.said_at, new.words, new.traits, new.text, new.tools, new.about, new.seq,
-    new.sitting
+    (new.facts ->> 0) * {SESSION_SPAN} + (new.facts ->> 1), new.id, new.role, new.facts ->> 3,
+    new.facts ->> 11, new.facts ->> 12, new.facts ->> 13, new.facts ->> 14, new.facts ->> 15,
+    new.facts ->> 16, new.facts ->> 1, new.text, new.tools
   );
 end;
 create table assistant_runs (

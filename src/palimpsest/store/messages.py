@@ -45,9 +45,8 @@ _COLUMNS = (
 )
 
 _INSERT = (
-    f"insert into assistant_new_messages ({_COLUMNS},"
-    " speaker, said_at, words, traits, text, tools, about, sitting)"
-    " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    "insert into assistant_new_messages (facts, id, role, content, text, tools)"
+    " values (?, ?, ?, ?, ?, ?)"
 )
 """Writes a message's row and its row of the index."""
 
@@ -94,7 +93,9 @@ def encode_message(message: Message) -> Encoded:
     if size > MAX_MESSAGE_BYTES:
         raise LimitError(f"a message is at most {MAX_MESSAGE_BYTES} bytes of JSON, got {size}")
     tokens = count_message_tokens(message)
-    extra, long_text, media = 0, None, list[Media]()
+    extra = 0
+    long_text: str | None = None
+    media: list[Media] = []
     if size > MIN_MEDIA_CHARACTERS and ";base64," in text:
         stripped, media = take_out_media(message)
         if media:
@@ -297,13 +298,17 @@ class MessageStore:
     ) -> None:
         identifier, role, speaker, _stored_at, said_at, words, traits = entry.fields
         piece = entry.piece
+        named = '""' if not speaker else dump_json(speaker)
+        about = '""' if not piece.about else dump_json(piece.about)
+        facts = (
+            f"[{entry.number},{entry.row},{run},{created_at},{encoded.tokens},{encoded.bytes},"
+            f"{encoded.extra},{edits},{above.length + 1},{above.tokens + encoded.tokens},"
+            f"{above.bytes + encoded.bytes},{named},{said_at},{words},{traits},{about},"
+            f"{entry.sitting}]"
+        )
         self._sql.execute(
-            _INSERT,
-            entry.number, identifier, entry.row, run, role, created_at, encoded.tokens,
-            encoded.bytes, encoded.extra, edits, above.length + 1, above.tokens + encoded.tokens,
-            above.bytes + encoded.bytes, encoded.content, speaker, said_at, words, traits,
-            piece.text, piece.tools, piece.about, entry.sitting,
-        )  # fmt: skip
+            _INSERT, facts, identifier, role, encoded.content, piece.text, piece.tools
+        )
 
     def _open_run(self, number: int, run: int, parent: MessageRow | None) -> None:
         self._sql.execute(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from palimpsest.hosts.interface import SqlValue
 from palimpsest.messages import COMPACTION_PREFIX, Message
@@ -27,8 +27,7 @@ class Place:
         return self.number * SESSION_SPAN
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
+class Totals(NamedTuple):
     """Messages, heuristic tokens and bytes of JSON on a path."""
 
     length: int
