@@ -183,7 +183,8 @@ def _has_hump(text: str) -> bool:
 def _segmented_fields(piece: tuple[str, str, str]) -> str:
     if piece[0].isascii() and piece[1].isascii() and piece[2].isascii():
         return ""
-    return " . ".join(filter(None, map(segmented, piece)))
+    runs = " . ".join(filter(None, map(segmented, piece)))
+    return runs.replace(" . ", f" {BOUNDARY} ")
 
 
 def _traits(text: str) -> tuple[int, int]:
