@@ -70,7 +70,8 @@ def read_conversation(text: str, new_id: Callable[[], str]) -> Conversation:
 
 def _read_lines(text: str) -> Conversation:
     conversation = Conversation()
-    for number, line in enumerate(text.splitlines(), start=1):
+    # Not splitlines(): JSON may hold U+2028, U+2029 and U+0085 as they are.
+    for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         try:

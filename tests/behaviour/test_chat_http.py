@@ -182,7 +182,7 @@ async def test_export_and_import_keep_branches_times_and_summaries(host: Any) ->
     assert [line for line in copied if line["type"] == "message"] == [
         line for line in lines if line["type"] == "message"
     ]
-    (overlay,) = [line for line in copied if line["type"] == "compaction"][:1]
+    (overlay,) = [line for line in copied if line["type"] == "compaction"]
     assert overlay["summary"] == "they greeted"
 
 
@@ -195,6 +195,8 @@ async def test_a_bad_import_changes_nothing(host: Any) -> None:
         f"{good}\n[]".encode(),
         f'{good}\n{{"id":"u2"}}'.encode(),
         f'[{good},{{"id":"compaction_1","role":"user","parts":[]}}]'.encode(),
+        f'{good}\n{{"type":"message","parentId":"nobody","message":{good[:-1]}}}}}'.encode(),
+        f'{good}\n{{"type":"compaction","summary":"s","fromMessageId":"u1"}}'.encode(),
     ):
         status, _ = await rig.http("POST", "import", body)
         assert status == 400, body
@@ -264,3 +266,65 @@ async def test_an_agent_named_like_an_endpoint_is_still_an_agent(host: Any) -> N
         assert (await rig.agent.handle_request(request)).status == 404
     request = HttpRequest("GET", "http://x/anywhere/else/get-messages")
     assert (await rig.agent.handle_request(request)).status == 200
+
+
+async def test_separators_that_only_unicode_knows_survive_export_and_import(host: Any) -> None:
+    rig = await started(host)
+    text = "one\u2028two\u2029three\x85four\x0bfive\x00six\r\nseven"
+    await rig.http("POST", "chat", {"message": text})
+    await rig.settle()
+    _, exported = await rig.http("GET", "export")
+    status, result = await rig.http("POST", "import", exported.encode(), session="copy")
+    assert (status, result["imported"]) == (200, 2)
+    _, (message, _answer) = await rig.http("GET", "get-messages", session="copy")
+    assert message["parts"][0]["text"] == text
+
+
+async def test_messages_that_are_no_array_are_refused(host: Any) -> None:
+    rig = await started(host)
+    for messages in ("x", {"a": 1}, 5, True):
+        status, _ = await rig.http("POST", "chat", {"message": "hi", "messages": messages})
+        assert status == 400, messages
+    status, _ = await rig.http("POST", "chat", {"message": "hi", "messages": None})
+    assert status == 200
+    await rig.settle()
+
+
+async def test_a_refused_fork_as_the_first_request_harms_nothing(host: Any) -> None:
+    rig = await started(host)
+    status, _ = await rig.http("POST", "sessions/fork", {"id": "", "messageId": "nobody"})
+    assert status == 404
+    assert (await rig.http("GET", "sessions"))[0] == 200
+    assert (await rig.http("POST", "import", [user("u1", "x")]))[0] == 200
+    assert await rig.shown() == ["user: x"]
+
+
+async def test_odd_text_in_every_place_of_a_request_is_refused_by_words(host: Any) -> None:
+    rig = await started(host)
+    for odd in ("\ud800", "x" * 5000):
+        for path, body in (
+            ("sessions", {"name": odd}),
+            ("sessions", {"id": odd, "name": "n"}),
+            ("sessions/rename", {"id": "", "name": odd}),
+            ("sessions/fork", {"id": odd, "messageId": odd}),
+            ("sessions/delete", {"id": odd}),
+            ("import", [user(odd, "x")]),
+        ):
+            status, answer = await rig.http("POST", path, body)
+            assert status in (400, 404, 413), (path, status)
+            assert answer["error"]["message"]
+
+
+async def test_a_session_with_the_longest_id_can_be_deleted(host: Any) -> None:
+    rig = await started(host)
+    longest = "é" * 1024
+    await rig.http("POST", "sessions", {"id": longest, "name": "n"})
+    assert (await rig.http("POST", "sessions/delete", {"id": longest}))[0] == 200
+    await host.advance(31)
+    _, listed = await rig.http("GET", "sessions")
+    assert [entry["id"] for entry in listed["sessions"]] == [""]
+
+
+async def test_numbers_too_long_to_read_are_refused(host: Any) -> None:
+    rig = await started(host)
+    assert (await rig.http("GET", f"messages?limit=000000000001{'9' * 5000}"))[0] == 400

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -333,3 +334,46 @@ async def test_a_chunk_that_is_no_json_fails_the_turn_and_keeps_what_was_before(
     await rig.settle()
     assert one.done("r1")[0]["error"] is True
     assert await rig.shown() == ["user: hello", "assistant: before it"]
+
+
+async def test_what_is_sent_while_a_clear_waits_for_the_running_turn_comes_after_it(
+    host: Any,
+) -> None:
+    rig = await started(host)
+    one, two = await rig.connect("one"), await rig.connect("two")
+    await one.ask("r1", [user("u1", "slow to be cleared")])
+    await rig.until(lambda: one.text("r1"))
+    clearing = asyncio.create_task(one.send({"type": "cf_agent_chat_clear"}))
+    await asyncio.sleep(0.01)
+    await two.ask("r2", [user("u2", "hello")])
+    await clearing
+    await rig.until(lambda: two.done("r2"))
+    assert two.done("r2")[0]["outcome"] == "completed"
+    assert await rig.shown() == ["user: hello", "assistant: answer to hello"]
+
+
+async def test_what_is_sent_while_a_session_is_deleted_brings_it_back(host: Any) -> None:
+    rig = await started(host)
+    one, two = await rig.connect("one", "s"), await rig.connect("two", "s")
+    await one.ask("r1", [user("u1", "slow to be deleted")])
+    await rig.until(lambda: one.text("r1"))
+    deleting = asyncio.create_task(rig.http("POST", "sessions/delete", {"id": "s"}))
+    await asyncio.sleep(0.01)
+    await two.ask("r2", [user("u2", "stay")])
+    assert (await deleting)[0] == 200
+    await rig.until(lambda: two.done("r2"))
+    await host.advance(31)
+    shown = await rig.shown("s")
+    assert shown[-2:] == ["user: stay", "assistant: answer to stay"]
+
+
+async def test_any_text_may_begin_a_conversation(host: Any) -> None:
+    rig = await started(host)
+    for number, text in enumerate(("\ud800 broken", "\x00 nul", "\u202eleft", "👩‍👩‍👧‍👦" * 50)):
+        one = await rig.connect("one", f"s{number}")
+        await one.ask("r1", [user("u1", text)])
+        await rig.settle()
+        assert one.done("r1")[0]["outcome"] == "completed"
+        _, messages = await rig.http("GET", "get-messages", session=f"s{number}")
+        assert messages[0]["parts"][0]["text"] == text
+        await one.close()

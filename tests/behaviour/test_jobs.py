@@ -405,7 +405,7 @@ async def test_dead_letters_are_bounded(host: Any, monkeypatch: pytest.MonkeyPat
     "wrong",
     [
         {"id": ""},
-        {"id": "x" * 513},
+        {"id": "x" * 1201},
         {"kind": ""},
         {"max_attempts": 0},
         {"base_delay_ms": -1},

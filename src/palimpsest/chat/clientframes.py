@@ -71,11 +71,15 @@ async def take(agent: ChatAgent, connection: Connection, frame: Mapping[str, Any
 
 
 async def clear(lane: Lane, exclude: list[str] | None = None) -> None:
-    """Stop what runs, remove the messages and their streams, and tell the others."""
-    await lane.stop_all()
-    await lane.conversation.session.clear_messages()
-    lane.agent.turns.clear(lane.session_id)
-    lane.broadcast(frames.chat_clear(), exclude or [])
+    """Stop what runs, remove the messages and their streams, and tell the others.
+
+    What is sent while the running turn still ends came after, and is answered afterwards.
+    """
+    with lane.paused():
+        await lane.stop_all()
+        await lane.conversation.session.clear_messages()
+        lane.agent.turns.clear(lane.session_id, keep_waiting=True)
+        lane.broadcast(frames.chat_clear(), exclude or [])
     lane.agent.tell_sessions_changed(lane.session_id)
 
 
@@ -109,6 +113,7 @@ async def set_messages(lane: Lane, connection: Connection, frame: SetMessages) -
         connection.send(await lane.conversation.transcript_frame())
         return
     if added:
+        lane.agent.keep_session(lane.session_id)
         await lane.conversation.append(added, known)
     elif known is not None:
         lane.conversation.show(known)

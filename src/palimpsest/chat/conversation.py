@@ -173,7 +173,8 @@ def _stamped(message: Message, now: int) -> Message:
 
 def title_from(message: Message) -> str:
     """A conversation's title, from its first user message."""
-    text = " ".join(text_of(message, " ").split())
+    written = text_of(message, " ").encode(errors="replace").decode()  # no lone surrogates
+    text = " ".join(written.replace("\0", " ").split())
     if not text:
         return NEW_NAME
     if len(text) <= TITLE_LENGTH:

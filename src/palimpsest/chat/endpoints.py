@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from palimpsest.actor.http import error_response, json_response
 from palimpsest.errors import (
+    BindingError,
     InvalidMessageError,
     LimitError,
     PalimpsestError,
@@ -99,7 +100,8 @@ class Call:
         value = self.query.get(name)
         if value is None:
             return default
-        if not value.isascii() or not value.isdigit() or not low <= int(value[:12]) <= high:
+        whole = value.isascii() and value.isdigit() and len(value) <= 12
+        if not whole or not low <= int(value) <= high:
             raise RequestError(400, "bad_request", f"{name!r} must be {low} to {high}")
         return int(value)
 
@@ -172,7 +174,7 @@ def _status_of(error: PalimpsestError) -> tuple[int, str]:
         return 409, "conflict"
     if isinstance(error, LimitError):
         return 413, "too_large"
-    if isinstance(error, InvalidMessageError | ValueError):
+    if isinstance(error, InvalidMessageError | BindingError | ValueError):
         return 400, "bad_request"
     return 422, "failed"
 

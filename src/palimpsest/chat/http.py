@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Any, cast
@@ -16,9 +15,10 @@ from palimpsest.chat.resume import live_turn
 from palimpsest.chat.streams import error_chunk
 from palimpsest.errors import UnknownMessageError
 from palimpsest.hosts.interface import HttpResponse
-from palimpsest.messages import Message, dump_json, text_message, text_of, validate_message
+from palimpsest.interchange import Conversation, read_conversation
+from palimpsest.messages import Message, dump_json, text_message, text_of
+from palimpsest.session.exchange import content_lines, import_conversation
 from palimpsest.session.search import SearchResult
-from palimpsest.session.session import Session
 from palimpsest.store import turns as rows
 from palimpsest.store.turns import StoredTurn
 
@@ -211,27 +211,10 @@ async def export(call: Call) -> HttpResponse:
             "activeLeafId": await call.lane.conversation.leaf_id(),
         }
         yield _line(head)
-        async with aclosing(_tree(session)) as entries:
-            async for message, parent, created_at in entries:
-                yield _line(
-                    {
-                        "type": "message",
-                        "message": message,
-                        "parentId": parent,
-                        "createdAt": created_at,
-                    }
-                )
-        for stored in await session.get_compactions():
-            yield _line(
-                {
-                    "type": "compaction",
-                    "id": stored.id,
-                    "summary": stored.summary,
-                    "fromMessageId": stored.from_message_id,
-                    "toMessageId": stored.to_message_id,
-                    "createdAt": stored.created_at,
-                }
-            )
+        lines = cast("AsyncGenerator[str, None]", content_lines(session))
+        async with aclosing(lines) as behind:
+            async for line in behind:
+                yield line.encode()
 
     headers = {
         "content-type": "application/x-ndjson; charset=utf-8",
@@ -239,21 +222,6 @@ async def export(call: Call) -> HttpResponse:
         "cache-control": "no-store",
     }
     return HttpResponse(200, headers, body())
-
-
-async def _tree(
-    session: Session,
-) -> AsyncGenerator[tuple[Message, str | None, int | None], None]:
-    """Every message with its parent's id and its time, parents before children."""
-    waiting: list[tuple[Message, str | None]] = [
-        (message, None) for message in reversed(await session.get_roots())
-    ]
-    while waiting:
-        message, parent = waiting.pop()
-        identifier = str(message["id"])
-        yield message, parent, await session.get_created_at(identifier)
-        children = await session.get_branches(identifier)
-        waiting += [(child, identifier) for child in reversed(children)]
 
 
 def _line(value: dict[str, Any]) -> bytes:
@@ -265,67 +233,27 @@ async def import_messages(call: Call) -> HttpResponse:
     lane = call.lane
     if lane.is_busy:
         raise RequestError(409, "conflict", "an answer is being written: stop it or wait for it")
-    session = lane.conversation.session
-    imported = skipped = 0
-    previous = await lane.conversation.leaf_id()
-    entries = _entries(call.request.body)
-    for entry in entries:
-        if entry.get("type") not in ("session", "compaction"):
-            validate_message(_message_of(entry))  # all of them, before the first is stored
-    for entry in entries:
-        if entry.get("type") == "compaction":
-            await _import_overlay(call, entry)
-            continue
-        if entry.get("type") == "session":
-            continue
-        message = _message_of(entry)
-        parent = entry.get("parentId", previous)
-        created = entry.get("createdAt")
-        result = await session.import_message(
-            message,
-            parent_id=parent if isinstance(parent, str) else None,
-            created_at=created if isinstance(created, int) else None,
-        )
-        previous = str(result.message["id"])
-        imported += result.inserted
-        skipped += not result.inserted
-    chosen = next((entry.get("activeLeafId") for entry in entries if "activeLeafId" in entry), None)
+    conversation = _read(call)
+    call.agent.keep_session(call.session_id)
+    result = await import_conversation(
+        lane.conversation.session, conversation, behind=await lane.conversation.leaf_id()
+    )
+    chosen = conversation.session.get("activeLeafId")
     lane.conversation.show(chosen if isinstance(chosen, str) else None)
     await lane.broadcast_transcript()
     call.agent.tell_sessions_changed(call.session_id)
-    return json_response({"imported": imported, "skipped": skipped})
+    return json_response({"imported": result.imported, "skipped": result.skipped})
 
 
-def _message_of(entry: dict[str, Any]) -> Any:
-    return entry.get("message") if entry.get("type") == "message" else entry
-
-
-async def _import_overlay(call: Call, entry: dict[str, Any]) -> None:
-    ends = (entry.get("summary"), entry.get("fromMessageId"), entry.get("toMessageId"))
-    if all(isinstance(value, str) and value for value in ends):
-        summary, start, end = (str(value) for value in ends)
-        await call.lane.conversation.session.add_compaction(summary, start, end)
-
-
-def _entries(body: bytes) -> list[dict[str, Any]]:
+def _read(call: Call) -> Conversation:
     try:
-        text = body.decode()
+        text = call.request.body.decode()
     except UnicodeDecodeError:
         raise RequestError(400, "bad_request", "the body must be UTF-8") from None
-    try:
-        values: Any = (
-            json.loads(text)
-            if text.lstrip().startswith("[")
-            else [json.loads(line) for line in text.splitlines() if line.strip()]
-        )
-    except (ValueError, RecursionError) as error:
-        raise RequestError(400, "bad_request", f"the body is not JSON: {error}") from None
-    if len(values) > MAX_IMPORT_MESSAGES:
+    conversation = read_conversation(text, call.agent.host.random_id)
+    if len(conversation.messages) > MAX_IMPORT_MESSAGES:
         raise RequestError(413, "too_large", f"at most {MAX_IMPORT_MESSAGES} messages at once")
-    for index, value in enumerate(values):
-        if not isinstance(value, dict):
-            raise RequestError(400, "bad_request", f"entry {index} must be an object")
-    return values
+    return conversation
 
 
 async def chat(call: Call) -> HttpResponse:
@@ -337,7 +265,10 @@ async def chat(call: Call) -> HttpResponse:
     request_id = str(body.pop("requestId", "") or call.agent.host.random_id())
     if isinstance(body.get("message"), str):
         message = text_message(call.agent.host.random_id(), "user", str(body.pop("message")))
-        body.setdefault("messages", []).append(message)
+        earlier = body.get("messages")
+        if earlier is not None and not isinstance(earlier, list):
+            raise RequestError(400, "bad_request", "'messages' must be an array")
+        body["messages"] = [*cast("list[Any]", earlier or []), message]
     body.pop("id", None)  # the AI SDK's chat id; the session is chosen by the address
     try:
         request = parse_chat_body(body, request_id)

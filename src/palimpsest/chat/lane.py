@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from palimpsest.actor.connections import Connection
@@ -77,6 +77,7 @@ class Lane:
         self.changed = Pulse()
         """Fired when a turn begins or ends."""
         self._draining = False
+        self._pauses = 0
         self._held: asyncio.TimerHandle | None = None
 
     # --- what is there -------------------------------------------------------------------------
@@ -358,13 +359,31 @@ class Lane:
         self.agent.jobs.cancel(self._wake_job)
         self.wake()
 
+    @property
+    def _may_begin(self) -> bool:
+        return self._held is None and self._pauses == 0
+
+    @contextmanager
+    def paused(self) -> Generator[None]:
+        """Begin no turn inside the block; what is accepted meanwhile waits until its end.
+
+        Whoever stops a turn and then changes the conversation needs this: between the turn's end
+        and the change another turn would begin, on messages that are about to go.
+        """
+        self._pauses += 1
+        try:
+            yield
+        finally:
+            self._pauses -= 1
+            self.wake()
+
     def wake(self) -> None:
         """Run what waits, unless that is happening already.
 
         The lease is taken before anything is awaited: from the moment in which a turn was accepted
         an alarm is armed that finds it, should the process die.
         """
-        if not self._draining and self._held is None and self.waiting():
+        if not self._draining and self._may_begin and self.waiting():
             self._draining = True
             lease = self.agent.jobs.lease()
             lease.__enter__()
@@ -372,7 +391,7 @@ class Lane:
 
     async def _drain(self, lease: AbstractContextManager[None]) -> None:
         try:
-            while self._held is None:
+            while self._may_begin:
                 waiting = self.waiting()
                 if not waiting:
                     break

@@ -78,8 +78,8 @@ async def delete(call: Call) -> HttpResponse:
     identifier = _identifier(call, call.json_object())
     if identifier != "" and await agent.sessions.get(identifier) is None:
         raise UnknownSessionError(f"no session {identifier!r}")
-    await agent.lane(identifier).stop_all()
     now = agent.host.now()
+    # Marked before the running turn is awaited: what is said meanwhile brings the session back.
     agent.turns.set_deleted(identifier, now)
     agent.jobs.put(
         id=f"{DELETE_JOB}:{identifier}",
@@ -87,6 +87,7 @@ async def delete(call: Call) -> HttpResponse:
         at_ms=now + UNDO_MS,
         payload={"sessionId": identifier},
     )
+    await agent.lane(identifier).stop_all()
     agent.tell_sessions_changed(identifier)
     return json_response({"ok": True, "undoToken": identifier, "undoUntil": now + UNDO_MS})
 
@@ -112,7 +113,13 @@ async def delete_job(agent: ChatAgent, job: Job) -> None:
     identifier = str(job.payload["sessionId"])
     if identifier not in agent.turns.deleted_sessions():
         return
-    await clear(agent.lane(identifier))
+    lane = agent.lane(identifier)
+    with lane.paused():
+        await lane.stop_all()
+        if not lane.is_busy:
+            await clear(lane)
+        if lane.is_busy:
+            return  # something was said meanwhile, which brought the session back
     await agent.sessions.delete(identifier)
     agent.turns.clear(identifier)
     agent.forget_lane(identifier)

@@ -89,6 +89,12 @@ async def export_lines(session: Session, info: SessionInfo | None = None) -> Asy
         head |= {"name": info.name, "createdAt": info.created_at, "updatedAt": info.updated_at}
         head |= {"parentSessionId": info.parent_session_id, "model": info.model}
     yield dump_json(head) + "\n"
+    async for line in content_lines(session):
+        yield line
+
+
+async def content_lines(session: Session) -> AsyncIterator[str]:
+    """The lines behind the first: every message of every branch, then the overlays shown."""
     async for entry in tree_entries(session):
         line = {
             "type": "message",
@@ -109,11 +115,15 @@ async def export_lines(session: Session, info: SessionInfo | None = None) -> Asy
             yield dump_json(line) + "\n"
 
 
-async def import_conversation(session: Session, conversation: Conversation) -> ImportResult:
+async def import_conversation(
+    session: Session, conversation: Conversation, *, behind: str | None = None
+) -> ImportResult:
     """Add a conversation to a session, all of it or nothing.
 
     Messages without a tree go behind the newest message as a chain. A message whose id exists is
-    left as it is and counted as skipped.
+    left as it is and counted as skipped; an overlay that is there already is left out.
+
+    :param behind: the message behind which such a chain begins, instead of the newest.
 
     :raises InvalidImportError: a parent or the end of an overlay is neither in the conversation
         nor in the session.
@@ -121,7 +131,7 @@ async def import_conversation(session: Session, conversation: Conversation) -> I
     """
     await _check_references(session, conversation)
     imported = skipped = 0
-    previous: str | None = None
+    previous = behind
     for entry in conversation.messages:
         parent = entry.parent_id if entry.parent_known else (previous or UNSET)
         result = await session.import_message(
@@ -131,7 +141,13 @@ async def import_conversation(session: Session, conversation: Conversation) -> I
         imported += result.inserted
         skipped += not result.inserted
     compactions = 0
+    present = {
+        (stored.summary, stored.from_message_id, stored.to_message_id)
+        for stored in await session.get_compactions()
+    }
     for overlay in conversation.compactions:
+        if (overlay["summary"], overlay["fromMessageId"], overlay["toMessageId"]) in present:
+            continue
         try:
             await session.add_compaction(
                 str(overlay["summary"]), overlay["fromMessageId"], overlay["toMessageId"]

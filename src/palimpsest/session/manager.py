@@ -233,6 +233,7 @@ class SessionManager:
         Sessions forked from it keep their lineage and their copies.
         """
         session = self.get_session(session_id)
+        _ = session.stores  # opened before the transaction, for its rollback would take the tables
 
         def remove() -> bool:
             session.delete_everything()
@@ -334,6 +335,7 @@ class SessionManager:
         """
         source = self._registry.get(session_id)
         origin = self.get_session(session_id)
+        _ = origin.stores  # opened before the transaction, for its rollback would take the tables
 
         def copy() -> SessionInfo:
             info = self._register(

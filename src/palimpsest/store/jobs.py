@@ -15,8 +15,8 @@ from palimpsest.store.schema import migrate
 MAX_PAYLOAD_BYTES = MAX_VALUE_BYTES - 4096
 """The largest payload of a job, as JSON in bytes: what a row of the platform holds."""
 
-MAX_JOB_ID_LENGTH = 512
-"""The longest job id, in characters."""
+MAX_JOB_ID_LENGTH = 1_200
+"""The longest job id, in characters: a prefix and the longest session id."""
 
 MIGRATIONS = (
     """

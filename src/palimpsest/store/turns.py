@@ -335,18 +335,27 @@ class TurnStore:
         )
         return {str(row[0]) for row in found}
 
-    def clear(self, session_id: str) -> None:
-        """Remove every turn of a session with its chunks."""
+    def clear(self, session_id: str, *, keep_waiting: bool = False) -> None:
+        """Remove every turn of a session with its chunks.
+
+        :param keep_waiting: turns that were accepted and have not begun stay, with what their
+            client sent.
+        """
+        kept = " and status <> 'waiting'" if keep_waiting else ""
 
         def write() -> None:
             for table in ("palimpsest_stream_segments", "palimpsest_turn_requests"):
                 self._sql.execute(
                     f"delete from {table} where turn in"
-                    " (select turn from palimpsest_turns where session_id = ?)",
+                    f" (select turn from palimpsest_turns where session_id = ?{kept})",
                     session_id,
                 )
-            for table in ("palimpsest_turns", "palimpsest_chat_sessions"):
-                self._sql.execute(f"delete from {table} where session_id = ?", session_id)
+            self._sql.execute(
+                f"delete from palimpsest_turns where session_id = ?{kept}", session_id
+            )
+            self._sql.execute(
+                "delete from palimpsest_chat_sessions where session_id = ?", session_id
+            )
 
         self._sql.transaction(write)
 
