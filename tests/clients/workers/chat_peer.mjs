@@ -40,7 +40,7 @@ async function* answer(messages) {
     const words = word === "slow" ? rest : `you said ${text}`.split(" ");
     for (const piece of words) {
       yield { type: "text-delta", id: "t", delta: `${piece} ` };
-      if (word === "slow") await pause(100);
+      if (word === "slow") await pause(300);
       if (word === "fail") {
         yield { type: "error", errorText: "the model is tired" };
         return;

@@ -57,7 +57,7 @@ class Chat(ChatAgent):
             for piece in rest.split() if word == "slow" else f"you said {text}".split():
                 yield {"type": "text-delta", "id": "t", "delta": f"{piece} "}
                 if word == "slow":
-                    await asyncio.sleep(0.1)
+                    await asyncio.sleep(0.3)
                 if word == "fail":
                     yield {"type": "error", "errorText": "the model is tired"}
                     return
