@@ -3,7 +3,8 @@
 It is an ordinary model with a very small mind. It tells questions from statements. A statement it
 acknowledges. For a question it first calls the tool ``session_search`` and then quotes, word for
 word, the sentence of the results that fits the question best; where nothing fits it says so. It
-makes nothing up and follows no instructions found in what it reads.
+makes nothing up and follows no instructions found in what it reads. A message ``/name arguments``
+calls the tool of that name, so that tools can be tried without a key.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from palimpsest.models.recall import (
     read_passages,
     search_terms,
 )
+from palimpsest.models.tool_commands import describe_outcome, read_command
 
 SEARCH_TOOL = "session_search"
 """The tool that the offline model asks; ``search_context`` it does not need."""
@@ -73,16 +75,18 @@ class OfflineModel:
         messages = list(request.messages)
         asked = _newest_user_message(messages)
         question = text_of(messages[asked]) if asked is not None else ""
+        command = read_command(question, request.tools)
+        if command is not None and asked is not None and request.tool_choice != "none":
+            outcome = _command_outcome(messages[asked + 1 :], command.name)
+            events = _say(outcome) if outcome else _call(messages, command.name, command.arguments)
+            for event in events:
+                yield event
+            return
         searched = _search_results(messages[asked + 1 :]) if asked is not None else []
         may_search = request.tool_choice != "none" and SEARCH_TOOL in request.tools
         if is_question(question) and not searched and may_search:
-            query = search_terms(question)
-            call_id = f"offline-{len(messages)}-{abs(_stable_hash(question)):08x}"
-            arguments = {"query": query}
-            yield ToolCallStart(call_id, SEARCH_TOOL)
-            yield ToolCallDelta(call_id, json.dumps(arguments, ensure_ascii=False))
-            yield ToolCall(call_id, SEARCH_TOOL, arguments)
-            yield Finish("tool-calls")
+            for event in _call(messages, SEARCH_TOOL, {"query": search_terms(question)}):
+                yield event
             return
         earlier = messages[:asked] if asked is not None else []
         for word in _WORDS.findall(_answer(question, searched, earlier)):
@@ -90,6 +94,33 @@ class OfflineModel:
             yield TextDelta(word)
             await asyncio.sleep(self._delay)
         yield Finish("stop")
+
+
+def _call(messages: Sequence[Message], name: str, arguments: dict[str, Any]) -> list[ModelEvent]:
+    """The events of a step that calls one tool; the id is the same whenever it is made again."""
+    written = json.dumps(arguments, ensure_ascii=False)
+    asked = _newest_user_message(messages)
+    text = text_of(messages[asked]) if asked is not None else ""
+    call_id = f"offline-{len(messages)}-{abs(_stable_hash(text)):08x}"
+    return [
+        ToolCallStart(call_id, name),
+        ToolCallDelta(call_id, written),
+        ToolCall(call_id, name, arguments),
+        Finish("tool-calls"),
+    ]
+
+
+def _say(text: str) -> list[ModelEvent]:
+    return [TextDelta(text), Finish("stop")]
+
+
+def _command_outcome(messages: Sequence[Message], name: str) -> str | None:
+    """What the called tool gave, once it did."""
+    for message in reversed(messages):
+        for part in tool_parts(message):
+            if tool_name(part) == name and _is_settled(part):
+                return describe_outcome(part) or "The tool gave nothing."
+    return None
 
 
 def _answer(question: str, searched: Sequence[Any], earlier: Sequence[Message]) -> str:
