@@ -377,3 +377,35 @@ async def test_any_text_may_begin_a_conversation(host: Any) -> None:
         _, messages = await rig.http("GET", "get-messages", session=f"s{number}")
         assert messages[0]["parts"][0]["text"] == text
         await one.close()
+
+
+async def test_an_edit_of_a_message_that_is_being_answered_is_answered_too(host: Any) -> None:
+    rig = await started(host)
+    one = await rig.connect("one")
+    await one.ask("r1", [user("u1", "slow first words")])
+    await rig.until(lambda: one.text("r1"))
+    await one.send({"type": "cf_agent_chat_request_cancel", "id": "r1"})
+    await one.ask("r2", [user("u1", "edited words")])
+    await rig.until(lambda: one.done("r2"))
+    assert await rig.shown() == ["user: edited words", "assistant: answer to edited words"]
+    _, siblings = await rig.http("GET", "branches?message=u1")
+    assert len(siblings["siblings"]) == 2, "the first form stays reachable"
+
+
+async def test_an_edit_of_a_message_that_waits_replaces_it(host: Any) -> None:
+    rig = await started(host)
+    one, two = await rig.connect("one"), await rig.connect("two")
+    await one.ask("r1", [user("u1", "slow going")])
+    await rig.until(lambda: one.text("r1"))
+    await two.ask("r2", [user("u2", "first form")])
+    await two.ask("r3", [user("u2", "second form")])
+    await two.ask("r4", [user("u1", "slow going"), user("u2", "second form")])
+    rig.agent.gate.set()
+    await rig.until(lambda: two.done("r4"))
+    assert two.done("r2")[0]["outcome"] == "skipped"
+    assert await rig.shown() == [
+        "user: slow going",
+        "assistant: answer to slow going",
+        "user: second form",
+        "assistant: answer to second form",
+    ]

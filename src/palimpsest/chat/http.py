@@ -90,12 +90,12 @@ async def one_message(call: Call) -> HttpResponse:
     if message is None:
         raise UnknownMessageError(f"no message {identifier!r} in this session")
     leaf = await call.lane.conversation.leaf_id()
-    path = await session.get_history_row_stats(leaf)
+    shown = leaf is not None and await session.is_on_path(identifier, leaf)
     return json_response(
         {
             "message": message,
             "leafId": await session.get_leaf_of(identifier),
-            "onActivePath": any(entry.id == identifier for entry in path),
+            "onActivePath": shown,
         }
     )
 

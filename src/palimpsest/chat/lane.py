@@ -153,10 +153,13 @@ class Lane:
 
     async def _plan(self, request: ChatRequest) -> Submission:
         session = self.conversation.session
+        merges = self.agent.concurrency_policy.strategy == "merge"
         return await plan_submission(
             request.messages,
             session.get_message,
             open_ids=self.open_ids(),
+            # A merged message has the id of one and the parts of several: not told from an edit.
+            waiting={} if merges else {str(one["id"]): one for one in self.waiting_messages()},
             store_is_empty=session.message_count() == 0 and not self.is_busy,
             new_id=self.agent.host.random_id,
         )
@@ -224,7 +227,8 @@ class Lane:
         }
         leaf = await self.conversation.leaf_id()
         if plan.edited is not None:
-            payload["parent"] = await session.get_parent_id(plan.edited)
+            if not self._replace_waiting(plan.edited, payload):
+                payload["parent"] = await session.get_parent_id(plan.edited)
             return payload, True
         if not plan.new_messages:
             if plan.last_role == "user":
@@ -235,6 +239,21 @@ class Lane:
             payload["parent"] = plan.anchor
         in_step = plan.anchor_is_open or (plan.anchor == leaf and not plan.anchor_differs)
         return payload, not in_step
+
+    def _replace_waiting(self, message_id: str, payload: dict[str, Any]) -> bool:
+        """Let an edited message take the place of the turn that waits with it, if one does."""
+        for turn in self.waiting():
+            request = self.agent.turns.request(turn.turn)
+            earlier: list[Message] = request.get("messages", [])
+            if message_id not in [message["id"] for message in earlier]:
+                continue
+            kept = [message for message in earlier if message["id"] != message_id]
+            payload["messages"] = [*kept, *payload["messages"]]
+            if "parent" in request:
+                payload["parent"] = request["parent"]
+            self.end_waiting(turn, rows.SKIPPED)
+            return True
+        return False
 
     async def _base_of(self, plan: Submission) -> str | None:
         """The answer that a request without new messages continues."""

@@ -42,7 +42,7 @@ class Submission:
     anchor_is_open: bool = False
     """Whether the anchor belongs to a turn that waits or runs."""
     edited: str | None = None
-    """The stored user message that the first new one replaces: it becomes its sibling."""
+    """The user message that the first new one replaces: it becomes a stored one's sibling."""
     answered_parts: list[Part] = field(default_factory=lambda: list[Part]())
     """Tool parts with a result, as the client has them after and at the anchor."""
     last_role: str = ""
@@ -54,12 +54,14 @@ async def plan_submission(
     lookup: Lookup,
     *,
     open_ids: Collection[str] = (),
+    waiting: Mapping[str, Message] = {},
     store_is_empty: bool = False,
     new_id: Callable[[], str],
 ) -> Submission:
     """Compare a client's transcript with what is stored.
 
     :param open_ids: ids of messages in turns that wait or run: accepted, maybe not stored yet.
+    :param waiting: the messages of turns that wait, by id: one that was edited keeps its id.
     :param store_is_empty: whether the conversation has no message; then the whole list is taken,
         assistant messages included, for the client brings its history.
     :param new_id: makes the id of an edited message.
@@ -73,6 +75,10 @@ async def plan_submission(
         identifier = str(message["id"])
         if identifier in open_ids:
             plan.anchor, plan.anchor_is_open = identifier, True
+            accepted = waiting.get(identifier) or await lookup(identifier)
+            if not unknown and accepted is not None and is_edit(accepted, message):
+                plan.edited = identifier
+                unknown.append(message if identifier in waiting else {**message, "id": new_id()})
             break
         stored = await lookup(identifier)
         if stored is not None:

@@ -286,6 +286,12 @@ class History:
         place, row = self.require(message_id)
         return self._stores.tree.newest_below(place, row).id
 
+    def is_on_path(self, message_id: str, leaf_id: str) -> bool:
+        """Whether a message lies on the path that ends with another; no message is read."""
+        place, row = self.require(message_id)
+        leaf = self._stores.tree.row(place, leaf_id)
+        return leaf is not None and self._stores.overlays.is_on_path(place, leaf, row.run, row.seq)
+
     def count(self) -> int:
         """How many messages the session holds, on all branches."""
         place = self.place()

@@ -356,6 +356,13 @@ class Session:
         """
         return self._history.leaf_of(message_id)
 
+    async def is_on_path(self, message_id: str, leaf_id: str) -> bool:
+        """Whether a message lies on the path that ends with ``leaf_id``; costs no more with length.
+
+        :raises UnknownMessageError: this session has no such message.
+        """
+        return self._history.is_on_path(message_id, leaf_id)
+
     async def get_path_length(self, leaf_id: str | None = None) -> int:
         """How many original messages a path has; 0 for an unknown id."""
         return self._history.path_length(leaf_id)
