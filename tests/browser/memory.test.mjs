@@ -162,8 +162,8 @@ test("chats are made, renamed, forked, deleted and brought back", async () => {
   await menu("The second", "Delete");
   await eventually(async () => (await chats.getByText("The second", { exact: true }).count()) === 0, "the chat is gone");
   await page.getByRole("button", { name: "Undo" }).click();
-  await page.getByRole("heading", { name: "The second", level: 1 }).waitFor();
-  assert.equal(await messages(page).count(), 2);
+  await page.getByRole("heading", { name: "The second", level: 1, exact: true }).waitFor();
+  await eventually(async () => (await messages(page).count()) === 2, "both messages are back");
   await screenshot(page, "chats");
   await close();
 });
