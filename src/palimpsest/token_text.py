@@ -9,7 +9,6 @@ to the o200k vocabulary; ``docs/models.md`` has the figures.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import NamedTuple
 
 _LATIN_AND_PUNCTUATION = r"\x00-\u02ff\u0300-\u036f\u1e00-\u1eff\u2000-\u206f\u20a0-\u20cf"
@@ -32,7 +31,6 @@ _SCRIPTS: tuple[tuple[re.Pattern[str], float], ...] = (
 _SYMBOL_WEIGHT = 1.9
 """Emoji, arrows, mathematical signs and scripts that vocabularies hardly know."""
 
-_SHORTEST_RUN = 8
 _RUN = re.compile(r"[A-Za-z0-9_+/=-]{8,}")
 """A run that may be an identifier, a digest, a UUID or base64."""
 
@@ -79,45 +77,47 @@ def classify_text(text: str) -> TextClasses:
         tokens += _script_tokens(other)
         chars -= len(other)
         rest = _OTHER.sub(" ", text)
-    words = rest.split()
-    dense = _dense_runs(words)
+    words = len(rest.split())
+    dense = _dense_runs(rest) if _DIGIT.search(rest) else _NO_RUNS
     pieces = max(_count_pieces(rest) - int(dense.pieces), 0) if _is_data(text) else 0
     return TextClasses(
-        words=max(len(words) - dense.runs, 0),
+        words=max(words - dense.runs, 0),
         chars=chars - dense.chars,
         special_tokens=tokens + dense.chars / _DENSE_CHARS_PER_TOKEN,
         pieces=pieces,
     )
 
 
-@dataclass(slots=True)
-class _Dense:
-    runs: int = 0
-    chars: int = 0
-    pieces: float = 0.0
+class _Dense(NamedTuple):
+    runs: int
+    chars: int
+    pieces: float
 
 
-def _dense_runs(words: list[str]) -> _Dense:
-    found = _Dense()
-    for word in words:
-        if len(word) < _SHORTEST_RUN or not _DIGIT.search(word):
+_NO_RUNS = _Dense(0, 0, 0.0)
+
+
+def _dense_runs(text: str) -> _Dense:
+    runs = chars = 0
+    all_pieces = 0.0
+    for run in _RUN.findall(text):
+        sample = run[:_SAMPLE_CHARS]
+        if not _DIGIT.search(sample):
             continue
-        for run in _RUN.findall(word):
-            sample = run[:_SAMPLE_CHARS]
-            if not _DIGIT.search(sample):
-                continue
-            pieces = len(_RUN_PIECE.findall(sample))
-            if len(sample) < pieces * _DENSE_PIECE_LENGTH:
-                found.runs += 1
-                found.chars += len(run)
-                found.pieces += pieces * len(run) / len(sample)
-    return found
+        pieces = len(_RUN_PIECE.findall(sample))
+        if len(sample) < pieces * _DENSE_PIECE_LENGTH:
+            runs += 1
+            chars += len(run)
+            all_pieces += pieces * len(run) / len(sample)
+    return _Dense(runs, chars, all_pieces)
 
 
 def _is_data(text: str) -> bool:
     """Whether the text has few blanks or many digits, as no prose and hardly any code has."""
     if text.count(" ") * _SPARSE_SPACES <= len(text):
         return True
+    if not _DIGIT.search(text):
+        return False
     return sum(map(text.count, _DIGITS)) * _FEWEST_DIGITS > len(text)
 
 
