@@ -476,3 +476,14 @@ async def test_a_word_of_an_unspaced_script_does_not_reach_over_a_space(host: An
     assert ids(index, '"가난"') == ["m2"]
     assert ids(index, '"署方"') == []
     assert ids(index, '"화가"') == ["m1"]
+
+
+async def test_results_may_together_be_larger_than_one_value(host: Any) -> None:
+    index = SearchIndex(host.sql)
+    for row in range(1, 8):
+        text = f"walrus number {row} " + "and so on " * 80_000
+        index.add("s", row, text_message(f"m{row}", "user", text), START)
+    for query in ('"walrus number"', "walrus"):
+        found = search(index, query)
+        assert {result.id for result in found} == {f"m{row}" for row in range(1, 8)}
+        assert all(len(result.content) > 800_000 for result in found)

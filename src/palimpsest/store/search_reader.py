@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
+from palimpsest.errors import LimitError
 from palimpsest.hosts.interface import Sql, SqlValue
 
 SESSION_SPAN = 2**32
@@ -103,10 +104,13 @@ def _passes(first: int) -> str:
 _PHRASE = f"""
 with {_SPAN}
 select
-  iif(?1 is null, d.rowid / {SESSION_SPAN} * {SESSION_SPAN}, 0) + cast(d.row as integer),
-  cast(d.row as integer), d.message_id,
-  (select session_id from assistant_search_sessions where number = d.rowid / {SESSION_SPAN}),
-  d.role, cast(d.created_at as integer), d.text, d.tools, d.about
+  iif(?1 is null, d.rowid / {SESSION_SPAN} * {SESSION_SPAN}, 0) + cast(d.row as integer)
+    as position,
+  cast(d.row as integer) as row, d.message_id,
+  (
+    select session_id from assistant_search_sessions where number = d.rowid / {SESSION_SPAN}
+  ) as session_id,
+  d.role, cast(d.created_at as integer) as created_at, d.text, d.tools, d.about
 from assistant_fts d
 where d.assistant_fts match ?2
   and d.rowid between (select first from span) and (select last from span)
@@ -124,12 +128,26 @@ cross join assistant_search d on d.doc = wanted.value + cast(?2 as integer)
 
 _CONTENT = f"""
 select
-  wanted.value, d.row, d.message_id, n.session_id, d.role, d.created_at, d.text, d.tools, d.about
+  wanted.value as position, d.row, d.message_id, n.session_id, d.role, d.created_at, d.text,
+  d.tools, d.about
 from json_each(?1) wanted
 cross join assistant_search d on d.doc = wanted.value + cast(?2 as integer)
 join assistant_search_sessions n on n.number = d.doc / {SESSION_SPAN}
 order by wanted.key
 """
+
+
+def _in_one_value(statement: str) -> str:
+    # One JSON text crosses from the platform's SQLite much faster than rows of many columns.
+    return f"""
+select json_group_array(json_array(
+  position, row, message_id, session_id, role, created_at, text, tools, about
+)) from ({statement})
+"""
+
+
+_PHRASE_IN_ONE = _in_one_value(_PHRASE)
+_CONTENT_IN_ONE = _in_one_value(_CONTENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,8 +254,8 @@ class SearchReader:
         self, session_id: str | None, match: str, filters: Filters, limit: int
     ) -> list[Content]:
         """The messages that match one FTS5 expression of the word index, newest first."""
-        rows = self.sql.execute(_PHRASE, session_id, match, *filters.bindings(), limit)
-        return [Content(*cast("list[Any]", row)) for row in rows]
+        bindings = (session_id, match, *filters.bindings(), limit)
+        return self._read_contents(_PHRASE_IN_ONE, _PHRASE, bindings)
 
     def candidates(self, base: int, positions: Iterable[int], filters: Filters) -> list[Candidate]:
         """What ranking needs to know of messages; positions without one are left out."""
@@ -247,8 +265,16 @@ class SearchReader:
 
     def contents(self, base: int, positions: Sequence[int]) -> list[Content]:
         """The words of messages, in the order asked for."""
-        rows = self.sql.execute(_CONTENT, json.dumps(positions), base)
-        return [Content(*cast("list[Any]", row)) for row in rows]
+        return self._read_contents(_CONTENT_IN_ONE, _CONTENT, (json.dumps(positions), base))
+
+    def _read_contents(
+        self, in_one: str, in_rows: str, bindings: tuple[SqlValue, ...]
+    ) -> list[Content]:
+        try:
+            rows = json.loads(str(self.sql.execute(in_one, *bindings)[0][0]))
+        except LimitError:  # together the texts are larger than one value may be
+            rows = self.sql.execute(in_rows, *bindings)
+        return [Content(*row) for row in cast("list[list[Any]]", rows)]
 
     def _first_pieces(self, postings: list[list[int]], base: int, several: bool) -> list[list[int]]:
         """The postings with every further piece replaced by its message's first piece."""
