@@ -18,7 +18,7 @@ from zlib import crc32
 
 from palimpsest.errors import JobError
 from palimpsest.hosts.interface import Host, host_of
-from palimpsest.store.jobs import MAX_JOB_ID_LENGTH, Job, JobStore, has_job_tables
+from palimpsest.store.jobs import MAX_JOB_ID_LENGTH, Job, JobStore, Wake, has_job_tables
 
 __all__ = ["GiveUp", "Job", "JobHandler", "Jobs", "Postpone", "rearm_after_failed_start"]
 
@@ -329,6 +329,14 @@ class Jobs:
         elif self._armed == 0 or at < self._armed:
             self._host.set_alarm(at)
             self._armed = at
+
+    def look(self, mark: str) -> Wake:
+        """What a waking object must know; jobs that were cut short become pending again."""
+        wake = self._store.look(mark)
+        if not wake.marked and wake.running:
+            self.recover()
+        self._recovered = True
+        return wake
 
     def recover(self) -> None:
         """After a wake: jobs that were cut short become pending again. Once per instance."""

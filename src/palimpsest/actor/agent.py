@@ -225,11 +225,12 @@ class Agent(Work):
 
     async def handle_start(self) -> None:
         """See :class:`palimpsest.hosts.interface.Actor`."""
-        if self.jobs.status_of(DESTROY) is not None:
+        wake = self.jobs.look(DESTROY)
+        if wake.marked:
             await self._destroy_now()
             raise DestroyedError("the agent was being destroyed; the next event finds a new one")
-        self.jobs.recover()
-        take_over_work(self)
+        if wake.legacy_tables:
+            take_over_work(self)
         await self.prepare()
         self.starting = True
         try:
@@ -237,9 +238,11 @@ class Agent(Work):
                 await settle(self.on_start())
         finally:
             self.starting = False
-        await self.recover_fibers()
+        if wake.inline_fibers:
+            await self.recover_fibers()
         await self.jobs.check_alarm()
-        self.jobs.started()
+        if wake.failed_starts:
+            self.jobs.started()
         self.events.count("agent.started")
 
     async def handle_request(self, request: HttpRequest) -> HttpResponse:

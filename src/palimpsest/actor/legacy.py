@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from palimpsest.store.legacy_work import (
     LegacySchedule,
     drop_legacy_work,
-    has_legacy_work,
     read_queue,
     read_schedules,
 )
@@ -24,8 +23,6 @@ def take_over_work(agent: Agent) -> int:
     the agent does not have at all is a dead letter when it is due, not a loss.
     """
     sql = agent.host.sql
-    if not has_legacy_work(sql):
-        return 0
 
     def take_over() -> int:
         schedules, items = read_schedules(sql), read_queue(sql)

@@ -8,28 +8,6 @@ from typing import Any
 
 from palimpsest.hosts.interface import Sql
 from palimpsest.store.jobs import encode_payload
-from palimpsest.store.schema import migrate
-
-MIGRATIONS = (
-    """
-    create table if not exists palimpsest_fibers (
-      seq integer primary key autoincrement,
-      id text not null unique,
-      name text not null,
-      payload text not null,
-      durable integer not null,
-      status text not null check
-        (status in ('pending', 'running', 'completed', 'aborted', 'interrupted', 'error')),
-      snapshot text,
-      result text,
-      error text,
-      recoveries integer not null,
-      created_at integer not null,
-      ended_at integer
-    );
-    create index if not exists palimpsest_fibers_status on palimpsest_fibers (status, seq);
-    """,
-)
 
 LIVE = ("pending", "running")
 
@@ -78,11 +56,10 @@ def _record(row: Any) -> FiberRecord:
 
 
 class FiberStore:
-    """The table ``palimpsest_fibers``."""
+    """The table ``palimpsest_fibers``; it comes with those of the jobs, which run fibers."""
 
     def __init__(self, sql: Sql) -> None:
         self._sql = sql
-        migrate(sql, "fibers", MIGRATIONS)
 
     def insert(
         self,

@@ -10,6 +10,7 @@ from typing import Any
 from palimpsest.errors import LimitError
 from palimpsest.hosts.interface import MAX_VALUE_BYTES, Sql, SqlValue
 from palimpsest.messages import dump_json
+from palimpsest.store.fiber_tables import FIBERS_MIGRATION
 from palimpsest.store.schema import migrate
 
 MAX_PAYLOAD_BYTES = MAX_VALUE_BYTES - 4096
@@ -48,6 +49,7 @@ MIGRATIONS = (
       on palimpsest_jobs (status, failed_at, seq) where failed_at is not null;
     create table if not exists palimpsest_start_failures (count integer not null);
     """,
+    FIBERS_MIGRATION,
 )
 
 
@@ -80,6 +82,21 @@ class Job:
     """Text of the last failure."""
     failed_at: int | None
     """When it became a dead letter (or, for a mark, when it was done)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """What a waking object must know, read in one statement."""
+
+    marked: bool
+    """Whether the mark asked for is there."""
+    running: int
+    """Jobs that were cut short."""
+    failed_starts: int
+    inline_fibers: int
+    """Fibers of functions that were cut short."""
+    legacy_tables: int
+    """Tables of the TypeScript package whose work is still to be taken over."""
 
 
 _COLUMNS = (
@@ -155,6 +172,20 @@ class JobStore:
             job.timeout_ms,
             job.created_at,
         )
+
+    def look(self, mark: str) -> Wake:
+        """What a waking object must know."""
+        rows: list[list[Any]] = self._sql.execute(
+            "select (select count(*) from palimpsest_jobs where id = ?),"
+            " (select count(*) from palimpsest_jobs where status = 'running'),"
+            " (select count(*) from palimpsest_start_failures),"
+            " (select count(*) from palimpsest_fibers where status = 'running' and durable = 0),"
+            " (select count(*) from sqlite_master"
+            "  where name in ('cf_agents_schedules', 'cf_agents_queues'))",
+            mark,
+        )
+        marked, running, failed_starts, fibers, legacy = rows[0]
+        return Wake(bool(marked), running, failed_starts, fibers, legacy)
 
     def status_of(self, identifier: str) -> str | None:
         """The status of the job with this id; cheaper than :meth:`get`."""

@@ -34,12 +34,6 @@ class LegacyQueueItem:
     payload: Any
 
 
-def has_legacy_work(sql: Sql) -> bool:
-    """Whether one of the old tables is there."""
-    rows = sql.execute("select 1 from sqlite_master where name in (?, ?)", SCHEDULES, QUEUES)
-    return bool(rows)
-
-
 def read_schedules(sql: Sql) -> list[LegacySchedule]:
     """The schedules of the agent itself (those of its sub-agents belong to other objects)."""
     columns = _columns(sql, SCHEDULES)

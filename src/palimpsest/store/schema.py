@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from palimpsest.errors import MigrationError
+from palimpsest.errors import MigrationError, SqlError
 from palimpsest.hosts.interface import Sql
 
 Migration = str | Callable[[Sql], None]
@@ -16,12 +16,19 @@ Migration = str | Callable[[Sql], None]
 
 
 def schema_version(sql: Sql, component: str) -> int:
-    """How many migrations of ``component`` have run on this database; 0 for a new one."""
-    sql.execute(
-        "create table if not exists palimpsest_schema"
-        " (component text primary key, version integer not null) without rowid"
-    )
-    rows = sql.execute("select version from palimpsest_schema where component = ?", component)
+    """How many migrations of ``component`` have run on this database; 0 for a new one.
+
+    Only reads, unless the database is new: a wake must not cost a write.
+    """
+    query = "select version from palimpsest_schema where component = ?"
+    try:
+        rows = sql.execute(query, component)
+    except SqlError:
+        sql.execute(
+            "create table if not exists palimpsest_schema"
+            " (component text primary key, version integer not null) without rowid"
+        )
+        rows = sql.execute(query, component)
     return int(rows[0][0] or 0) if rows else 0
 
 
