@@ -1,8 +1,7 @@
 """The Worker: its routes, and the example agent Assistant, as a user would write it."""
 
-from palimpsest.chat.agent import ChatAgent
+from palimpsest import ChatAgent, SessionManager
 from palimpsest.hosts.workers import durable_object, worker_entrypoint
-from palimpsest.session.manager import SessionManager
 
 
 @durable_object

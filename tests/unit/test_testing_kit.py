@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +15,9 @@ from palimpsest.actor.callables import callable_method
 from palimpsest.errors import SqlError
 from palimpsest.hosts.interface import HttpRequest, HttpResponse
 from palimpsest.models.interface import ModelRequest, TextDelta, ToolCall, generate_text
-from palimpsest.testing import LocalAgent, LocalHost, ScriptedModel
+from palimpsest.testing import LocalAgent, LocalHost, ScriptedModel, load_agents
 
+ROOT = Path(__file__).parents[2]
 MakeAgent = Callable[..., LocalAgent[Any]]
 
 
@@ -112,3 +115,30 @@ async def test_scripted_tool_call_ends_with_its_reason(local_host: LocalHost) ->
     model = ScriptedModel([ToolCall("c1", "look", {"at": "it"})])
     events = [event async for event in model.stream(ModelRequest([]))]
     assert getattr(events[-1], "reason", None) == "tool-calls"
+
+
+async def test_agents_of_a_main_module_run_here(local_agent: MakeAgent) -> None:
+    agents = load_agents(ROOT / "src" / "entry.py")
+    assert list(agents) == ["Assistant"]
+    async with local_agent(agents["Assistant"]) as local:
+        client = await local.connect()
+        await client.chat("My cat is called Minka.")
+        assert "Minka" in await client.chat("What is my cat called?")
+
+
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.stem)
+def test_agents_of_every_example_can_be_read(example: Path) -> None:
+    assert len(load_agents(example)) == 1
+    assert "palimpsest.hosts.workers" not in sys.modules
+
+
+def test_a_main_module_without_agents_is_a_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no main module"):
+        load_agents(tmp_path / "entry.py")
+    (tmp_path / "entry.py").write_text("VALUE = 1\n")
+    with pytest.raises(ValueError, match="exports no agent"):
+        load_agents(tmp_path / "entry.py")
+    (tmp_path / "entry.py").write_text("raise RuntimeError('in it')\n")
+    with pytest.raises(RuntimeError, match="in it"):
+        load_agents(tmp_path / "entry.py")
+    assert "palimpsest.hosts.workers" not in sys.modules

@@ -10,6 +10,7 @@ from palimpsest.testing.assertions import (
     transcript,
 )
 from palimpsest.testing.clients import FakeClient
+from palimpsest.testing.entry import load_agents
 from palimpsest.testing.models import ScriptedModel
 
 __all__ = [
@@ -23,5 +24,6 @@ __all__ = [
     "assert_context_within",
     "assert_history",
     "assert_tools_answered",
+    "load_agents",
     "transcript",
 ]

@@ -1,0 +1,67 @@
+"""Reading the agents of a Worker's main module on CPython.
+
+A main module imports :mod:`palimpsest.hosts.workers`, which exists only inside the Worker. While it
+is read here, that package is replaced by one whose decorator leaves the agent's class as it is.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from runpy import run_path
+from types import ModuleType
+from typing import Any
+
+from palimpsest.actor.agent import Agent
+
+WORKERS = "palimpsest.hosts.workers"
+
+
+def load_agents(path: str | Path) -> dict[str, type[Any]]:
+    """The agent classes that a main module exports, by name.
+
+    ``load_agents("src/entry.py")["Assistant"]`` can be given to :class:`LocalAgent`. Each call
+    reads the module anew.
+
+    :param path: the module's file.
+    :raises FileNotFoundError: there is none.
+    :raises ValueError: it exports no agent.
+    """
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"there is no main module {path}")
+    exported: dict[str, type[Any]] = {}
+    with _local_workers(exported):
+        run_path(str(path), run_name="entry")
+    if not exported:
+        raise ValueError(f"{path} exports no agent: no class has the decorator durable_object")
+    return exported
+
+
+@contextmanager
+def _local_workers(exported: dict[str, type[Any]]) -> Generator[None, None, None]:
+    """While it lasts, the Workers host is a module that only collects the exported classes."""
+
+    def durable_object(agent_class: type[Agent]) -> type[Agent]:
+        exported[agent_class.__name__] = agent_class
+        return agent_class
+
+    def worker_entrypoint(**options: Any) -> None:
+        del options
+
+    names: dict[str, Callable[..., Any]] = {
+        "durable_object": durable_object,
+        "worker_entrypoint": worker_entrypoint,
+    }
+    module = ModuleType(WORKERS, "The Workers host, as far as a main module needs it to be read.")
+    for name, value in names.items():
+        setattr(module, name, value)
+    before = sys.modules.get(WORKERS)
+    sys.modules[WORKERS] = module
+    try:
+        yield
+    finally:
+        del sys.modules[WORKERS]
+        if before is not None:
+            sys.modules[WORKERS] = before
