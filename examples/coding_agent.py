@@ -13,8 +13,7 @@ from palimpsest.hosts.workers import durable_object, worker_entrypoint
 from palimpsest.messages import text_of
 from palimpsest.store.checkpoints import CheckpointStore
 
-INPUT_BUDGET = 8_000
-"""Tokens of the log's prompt; at 85 % of it a checkpoint is made without being asked for."""
+INPUT_BUDGET = 8_000  # tokens of the log; at 85 % of it a checkpoint is made unasked
 
 
 @durable_object

@@ -56,9 +56,12 @@ def tool_call(name: str, **arguments: Any) -> Json:
     return {"calls": [call], "usage": [100, 10]}
 
 
-def script_model(server: ModelServer, *steps: Json) -> Json:
-    """Have the server answer with these steps; the variables that point a Worker at them."""
-    name = uuid.uuid4().hex[:8]
+def script_model(server: ModelServer, *steps: Json, name: str = "") -> Json:
+    """Have the server answer with these steps; the variables that point a Worker at them.
+
+    :param name: of a script that was set before: from now on the steps are these.
+    """
+    name = name or uuid.uuid4().hex[:8]
     body = json.dumps({"steps": steps}).encode()
     urllib.request.urlopen(f"{server.url}/{name}/script", data=body, timeout=10).read()
     return {

@@ -95,9 +95,8 @@ def test_coding_agent(start_worker: StartWorker, models: ModelServer) -> None:
 
     edits = [tool_call("write_file", path="main.py", text=written(number)) for number in range(4)]
     steps = [step for edit in edits for step in (edit, {"text": "I wrote main.py. " * 20})]
-    undo = [tool_call("undo_edits", first=10), {"text": "The last edit is taken back."}]
-    far = [tool_call("undo_edits", first=1), {"text": "All edits are taken back."}]
-    variables = script_model(models, *steps, *undo, *far)
+    summary = {"text": "The person asked for drafts of main.py, and got four."}
+    variables = script_model(models, *steps, summary, name="coder")
     running = start_worker(EXAMPLES / "coding_agent.py", variables=variables)
     client = client_of(running, "coder")
     for number in range(4):
@@ -113,9 +112,12 @@ def test_coding_agent(start_worker: StartWorker, models: ModelServer) -> None:
     assert "main.py" in after[-1][1]
     assert call_method(client, "files") == {"main.py": written(3)}, "replayed from the checkpoint"
 
+    client.close()
     running.kill()
     running.start()
-    client = client_of(running, "coder")
+    undo = [tool_call("undo_edits", first=10), {"text": "The last edit is taken back."}]
+    far = [tool_call("undo_edits", first=1), {"text": "All edits are taken back."}]
+    script_model(models, *undo, *far, name="coder")
     assert call_method(client, "files") == {"main.py": written(3)}
     client.ask("Take the last edit back")
     assert call_method(client, "files") == {"main.py": written(2)}
