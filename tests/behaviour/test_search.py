@@ -9,6 +9,7 @@ import pytest
 from palimpsest.errors import InvalidSearchError, SearchError
 from palimpsest.messages import text_message
 from palimpsest.session.search import SearchResult, search_messages
+from palimpsest.session.session import Session
 from palimpsest.store.search_index import SearchIndex
 
 DAY = 86_400_000
@@ -487,3 +488,17 @@ async def test_results_may_together_be_larger_than_one_value(host: Any) -> None:
         found = search(index, query)
         assert {result.id for result in found} == {f"m{row}" for row in range(1, 8)}
         assert all(len(result.content) > 800_000 for result in found)
+
+
+async def test_a_search_may_be_limited_to_one_branch(host: Any) -> None:
+    session = Session.create(host)
+    for identifier, text in (("a", "a zebra came"), ("b", "nothing"), ("c", "a zebra left")):
+        await session.append_message(text_message(identifier, "user", text))
+    await session.append_message(text_message("d", "user", "a zebra elsewhere"), "a")
+    for leaf, here, elsewhere in (("c", {"a", "c"}, {"d"}), ("d", {"a", "d"}, {"b", "c"})):
+        found = {result.id for result in await session.search("zebra", leaf_id=leaf)}
+        assert here <= found
+        assert not elsewhere & found
+    await session.delete_messages(["a"])
+    assert {result.id for result in await session.search("zebra", leaf_id="d")} == {"d"}
+    assert await session.search("zebra", leaf_id="unknown") == []

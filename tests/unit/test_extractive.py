@@ -30,7 +30,7 @@ from palimpsest.compaction.standing import (
 from palimpsest.compaction.validation import check_summary
 from palimpsest.errors import SummaryRefusedError
 from palimpsest.messages import Message, text_message
-from palimpsest.tokens import estimate_string_tokens
+from palimpsest.tokens import count_string_tokens, estimate_string_tokens
 
 
 def tool(name: str, state: str, **fields: Any) -> Message:
@@ -270,3 +270,14 @@ def test_a_summary_must_be_smaller_than_its_source() -> None:
     with pytest.raises(SummaryRefusedError, match="nothing is gained"):
         check_summary("word " * 100, source_tokens=100)
     assert check_summary("word " * 10, source_tokens=100)
+
+
+@pytest.mark.parametrize(
+    "text", ["words here " * 250, "我" * 5000, "?!" * 50, "x" * 5000, "ok"], ids=range(5)
+)
+@pytest.mark.parametrize("budget", [20, 60, 100, 300])
+def test_a_summary_is_never_empty_where_something_was_said(text: str, budget: int) -> None:
+    messages = [text_message(f"m{number}", "user", f"{text} {number}") for number in range(20)]
+    summary = extractive_summary(messages, budget)
+    assert summary.startswith("## ")
+    assert count_string_tokens(summary) <= max(budget, 60)

@@ -32,6 +32,7 @@ MIN_BUDGET_TOKENS = 20
 """The smallest budget, in tokens: a heading and a short statement."""
 
 _MAX_UNIT_CHARS = 400
+_MIN_UNIT_CHARS = 16
 _TOPIC_SHARE = 0.08
 _OPEN_SHARE = 0.15
 _COST_WEIGHT = 0.6
@@ -413,10 +414,13 @@ def _compose(
         unit.score = _score(unit, corpus)
     for unit in [*topic, *statements]:
         # Whitespace between lines is counted with each, headings once below.
-        unit.line = f"- {unit.role}: {unit.text}" if unit.role in _ROLE_LABELS else f"- {unit.text}"
+        unit.line = _line_of(unit)
         unit.cost = count_string_tokens(unit.line + "\n")
     headings = sum(count_string_tokens(f"## {section.heading}\n\n") for section in sections)
     chosen = _choose(statements, topic, budget - headings)
+    if not chosen and statements:
+        # A summary is what stands between a full window and no answer: never none at all.
+        chosen = [_cut_to_fit(max(statements, key=lambda unit: (unit.score, unit.order)), budget)]
     return _layout(chosen, sections)
 
 
@@ -465,6 +469,19 @@ def _choose(statements: list[_Unit], topic: list[_Unit], budget: int) -> list[_U
             chosen.append(unit)
             left -= unit.cost
     return chosen
+
+
+def _line_of(unit: _Unit) -> str:
+    return f"- {unit.role}: {unit.text}" if unit.role in _ROLE_LABELS else f"- {unit.text}"
+
+
+def _cut_to_fit(unit: _Unit, budget: int) -> _Unit:
+    """The statement cut until it leaves room for its heading, but to no less than a few words."""
+    while len(unit.text) > _MIN_UNIT_CHARS and unit.cost > budget // 2:
+        unit.text = unit.text[: max(_MIN_UNIT_CHARS, len(unit.text) * 2 // 3)].rstrip()
+        unit.line = _line_of(unit) + " …"
+        unit.cost = count_string_tokens(unit.line + "\n")
+    return unit
 
 
 def _layout(chosen: list[_Unit], sections: Sequence[SummarySection]) -> str:

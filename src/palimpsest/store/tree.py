@@ -18,6 +18,9 @@ from palimpsest.store.rows import (
     message_row,
 )
 
+_SEQS_AT_ONCE = 100_000
+"""Messages whose numbers are read as one text: it stays well under a value's limit."""
+
 _PATH = """
 with recursive path (run, high) as (
   select cast(?1 as integer), cast(?2 as integer)
@@ -283,14 +286,15 @@ class MessageTree:
         """The sequence numbers of the messages of ranges, in order."""
         found: list[int] = []
         for step in steps:
-            text = self._sql.execute(
-                f"select group_concat(key - {SESSION_SPAN} * session) from assistant_messages"
-                " not indexed where key between ? and ?",
-                place.base + step.low,
-                place.base + step.high,
-            )[0][0]
-            if text is not None:
-                found += map(int, str(text).split(","))
+            for low in range(step.low, step.high + 1, _SEQS_AT_ONCE):
+                text = self._sql.execute(
+                    "select group_concat(cast(row as integer)) from assistant_fts"
+                    " where rowid between cast(? as integer) and cast(? as integer)",
+                    place.base + low,
+                    place.base + min(low + _SEQS_AT_ONCE - 1, step.high),
+                )[0][0]
+                if text is not None:
+                    found += sorted(map(int, str(text).split(",")))
         return found
 
     # -- totals -----------------------------------------------------------------------------
