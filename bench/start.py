@@ -19,7 +19,7 @@ from support.paths import PYTHON_MODULES
 from support.worker_config import WorkerDefinition, define_worker
 from support.workerd import Workerd
 from support.wrangler import upload_size
-from websockets.sync.client import connect
+from websockets.sync.client import ClientConnection, connect
 
 WORKERS = Path(__file__).parent / "workers"
 EMPTY = "empty Python Durable Object"
@@ -31,6 +31,7 @@ SDK_PREFIXES = (
     "python_modules/_cloudflare",
     "python_modules/_pyodide",
 )
+OUR_MESSAGE = json.dumps({"type": "rpc", "id": "1", "method": "none", "args": []})
 SLEEP_SECONDS = 12
 """Longer than the ten seconds after which workerd lets an idle object hibernate."""
 
@@ -57,26 +58,37 @@ def cold_start(running: Workerd, path: str) -> float:
     return took * 1000
 
 
-def wake(running: Workerd, path: str, message: str) -> float:
-    """Milliseconds from a message to the answer of an object that had gone to sleep."""
-    with connect(f"{running.socket_url}{path}") as client:
+def wake(first: ClientConnection, second: ClientConnection) -> tuple[float, float]:
+    """Milliseconds from a message to its answer, of two objects that slept at the same time."""
+    clients = ((first, OUR_MESSAGE), (second, "hello"))
+    for client, message in clients:
         client.send(message)
-        while not client.recv(timeout=30):
-            pass
-        time.sleep(SLEEP_SECONDS)
+        client.recv(timeout=30)
+    time.sleep(SLEEP_SECONDS)
+    took: list[float] = []
+    for client, message in clients:
         _drain(client)
         began = time.perf_counter()
         client.send(message)
         client.recv(timeout=30)
-        return (time.perf_counter() - began) * 1000
+        took.append((time.perf_counter() - began) * 1000)
+        _drain(client)
+    return took[0], took[1]
 
 
-def _drain(client: object) -> None:
-    """Drop what arrived before the sleep ended."""
-    receive = getattr(client, "recv")  # noqa: B009
+def wake_times(ours: Workerd, empty: Workerd, sleeps: int) -> list[tuple[float, float]]:
+    """The times of several sleeps."""
+    path = f"{ours.socket_url}/agents/assistant/wake?_pk=bench"
+    with connect(path) as first, connect(f"{empty.socket_url}/") as second:
+        _drain(first)
+        return [wake(first, second) for _ in range(sleeps)]
+
+
+def _drain(client: ClientConnection) -> None:
+    """Drop what has arrived unasked."""
     try:
         while True:
-            receive(timeout=0)
+            client.recv(timeout=0.2)
     except TimeoutError:
         return
 
@@ -112,14 +124,14 @@ def _parent(path: Path) -> Path:
 
 def run(bench: Bench) -> None:
     """Record all figures of a start."""
-    rounds = 2 if bench.quick else 7
+    rounds = 2 if bench.quick else 5
     for snapshot in (True, False):
         ours = bench.prepare(our_worker(), snapshot=snapshot)
         empty = bench.prepare(empty_worker(), snapshot=snapshot)
         for running, path in ((ours, OUR_PATH), (empty, "/")):
             cold_start(running, path)  # makes the snapshot and the databases
         value, compared = in_turn(
-            rounds if snapshot else min(rounds, 3),
+            rounds if snapshot else 2,
             lambda ours=ours: cold_start(ours, OUR_PATH),
             lambda empty=empty: cold_start(empty, "/"),
         )
@@ -133,16 +145,13 @@ def run(bench: Bench) -> None:
             against=EMPTY,
             compared=heap(empty, "/"),
         )
-        sleeps = 1 if bench.quick else 3
-        question = json.dumps({"type": "rpc", "id": "1", "method": "none", "args": []})
-        mine = [wake(ours, "/agents/assistant/wake?_pk=a", question) for _ in range(sleeps)]
-        other = [wake(empty, "/", "hello") for _ in range(sleeps)]
+        times = wake_times(ours, empty, 1 if bench.quick else 3)
         bench.record(
             "wake after hibernation",
-            statistics.median(mine),
+            statistics.median(mine for mine, _ in times),
             "ms",
             against=EMPTY,
-            compared=statistics.median(other),
+            compared=statistics.median(other for _, other in times),
         )
     bench.record(
         "upload, gzipped",

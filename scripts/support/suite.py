@@ -60,7 +60,9 @@ def _run(part: Part, *, quiet: bool = False) -> bool:
 def _run_together(parts: Sequence[Part]) -> bool:
     """Run parts side by side; whether all passed."""
     with ThreadPoolExecutor(len(parts)) as pool:
-        return all(list(pool.map(lambda part: _run(part, quiet=True), parts)))
+        running = [pool.submit(_run, part, quiet=True) for part in parts]
+        # Leaving the block waits for all of them, also after the first failure.
+        return all(part.result() for part in running)
 
 
 def _pytest(paths: Sequence[str], options: Sequence[str]) -> list[str | Path]:
