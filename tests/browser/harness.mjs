@@ -55,11 +55,12 @@ export const agentUrl = (agent, path, query = {}) => {
   return address.toString();
 };
 
-/** Opens the page on an agent, and waits until it is connected. */
+/** Opens the page on an agent, and waits until it is connected and can be written to. */
 export async function openPage(context, agent, hash = "") {
   const page = await context.newPage();
   await page.goto(new URL(`/?agent=${agent}${hash}`, url).toString());
   await connected(page);
+  await field(page).waitFor();
   return page;
 }
 

@@ -1,4 +1,4 @@
-import { useCallback, useEffect, useMemo, useState } from "react";
+import { useCallback, useEffect, useMemo, useState, type MouseEvent } from "react";
 import { AgentApi } from "../api/client";
 import { readToken } from "../api/token";
 import { SearchDialog } from "../search/SearchDialog";
@@ -26,6 +26,12 @@ function useMounted(session: string): string | null {
   const [mounted, setMounted] = useState<string | null>(session);
   useEffect(() => setMounted(session), [session]);
   return mounted === session ? mounted : null;
+}
+
+function skipToField(event: MouseEvent): void {
+  event.preventDefault();
+  // While the conversation is still being read there is no field yet.
+  (document.querySelector<HTMLElement>(".composer textarea") ?? document.getElementById("conversation"))?.focus();
 }
 
 export function App() {
@@ -73,7 +79,7 @@ export function App() {
   const target = useMemo(() => ({ message: route.message, version }), [route.message, version]);
   return (
     <>
-      <a className="skip" href="#conversation" onClick={(event) => { event.preventDefault(); document.querySelector<HTMLTextAreaElement>(".composer textarea")?.focus(); }}>
+      <a className="skip" href="#conversation" onClick={skipToField}>
         Skip to the message field
       </a>
       <div className={`frame ${drawer ? "drawer-open" : ""} ${memoryOpen ? "memory-open" : ""}`}>

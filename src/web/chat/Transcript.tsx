@@ -28,7 +28,7 @@ function ghostText(messages: ChatMessage[]): string {
     text += `${plainText(message)} `;
     if (text.length > ghostLength) break;
   }
-  return text.slice(0, ghostLength);
+  return text.replace(/[*_`#>|]+/g, "").slice(0, ghostLength);
 }
 
 export const Transcript = memo((props: Props) => {
