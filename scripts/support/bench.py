@@ -71,7 +71,7 @@ class Bench:
         :param against: the name of what it is compared to.
         :param compared: that one's value, in the same unit.
         """
-        ratio = None if compared is None else value / compared if compared else float("inf")
+        ratio = None if compared is None else _ratio(value, compared)
         self.figures.append(Figure(figure, value, unit, against, ratio))
         print(_row(self.figures[-1], compared), flush=True)
 
@@ -94,6 +94,13 @@ class Bench:
         directory = self.directory / f"worker-{self._started}"
         directory.mkdir(parents=True)
         return Workerd(worker, directory, snapshot=snapshot)
+
+
+def _ratio(value: float, compared: float) -> float:
+    """``value / compared``; nothing beside nothing is 1."""
+    if compared:
+        return value / compared
+    return float("inf") if value else 1.0
 
 
 def in_turn(

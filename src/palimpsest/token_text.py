@@ -9,6 +9,7 @@ to the o200k vocabulary; ``docs/models.md`` has the figures.
 from __future__ import annotations
 
 import re
+from itertools import filterfalse
 from typing import NamedTuple
 
 _LATIN_AND_PUNCTUATION = r"\x00-\u02ff\u0300-\u036f\u1e00-\u1eff\u2000-\u206f\u20a0-\u20cf"
@@ -31,6 +32,7 @@ _SCRIPTS: tuple[tuple[re.Pattern[str], float], ...] = (
 _SYMBOL_WEIGHT = 1.9
 """Emoji, arrows, mathematical signs and scripts that vocabularies hardly know."""
 
+_SHORTEST_RUN = 8
 _RUN = re.compile(r"[A-Za-z0-9_+/=-]{8,}")
 """A run that may be an identifier, a digest, a UUID or base64."""
 
@@ -77,11 +79,11 @@ def classify_text(text: str) -> TextClasses:
         tokens += _script_tokens(other)
         chars -= len(other)
         rest = _OTHER.sub(" ", text)
-    words = len(rest.split())
-    dense = _dense_runs(rest) if _DIGIT.search(rest) else _NO_RUNS
+    words = rest.split()
+    dense = _dense_runs(words) if _DIGIT.search(rest) else _NO_RUNS
     pieces = max(_count_pieces(rest) - int(dense.pieces), 0) if _is_data(text) else 0
     return TextClasses(
-        words=max(words - dense.runs, 0),
+        words=max(len(words) - dense.runs, 0),
         chars=chars - dense.chars,
         special_tokens=tokens + dense.chars / _DENSE_CHARS_PER_TOKEN,
         pieces=pieces,
@@ -97,18 +99,21 @@ class _Dense(NamedTuple):
 _NO_RUNS = _Dense(0, 0, 0.0)
 
 
-def _dense_runs(text: str) -> _Dense:
+def _dense_runs(words: list[str]) -> _Dense:
     runs = chars = 0
     all_pieces = 0.0
-    for run in _RUN.findall(text):
-        sample = run[:_SAMPLE_CHARS]
-        if not _DIGIT.search(sample):
+    for word in filterfalse(str.isalpha, words):
+        if len(word) < _SHORTEST_RUN or not _DIGIT.search(word):
             continue
-        pieces = len(_RUN_PIECE.findall(sample))
-        if len(sample) < pieces * _DENSE_PIECE_LENGTH:
-            runs += 1
-            chars += len(run)
-            all_pieces += pieces * len(run) / len(sample)
+        for run in _RUN.findall(word):
+            sample = run[:_SAMPLE_CHARS]
+            if not _DIGIT.search(sample):
+                continue
+            pieces = len(_RUN_PIECE.findall(sample))
+            if len(sample) < pieces * _DENSE_PIECE_LENGTH:
+                runs += 1
+                chars += len(run)
+                all_pieces += pieces * len(run) / len(sample)
     return _Dense(runs, chars, all_pieces)
 
 

@@ -46,8 +46,8 @@ class History:
         return self._stores.tree.place(self._session_id)
 
     def leaf(self, place: Place, leaf_id: str | None) -> MessageRow | None:
-        """The message a history ends with: the one named, or the newest."""
-        if leaf_id is None:
+        """The message a history ends with: the one named, or the newest (None or '')."""
+        if not leaf_id:
             return self._stores.tree.newest(place)
         return self._stores.tree.row(place, leaf_id)
 
