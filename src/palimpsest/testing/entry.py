@@ -45,6 +45,8 @@ def _local_workers(exported: dict[str, type[Any]]) -> Generator[None, None, None
 
     def durable_object(agent_class: type[Agent]) -> type[Agent]:
         exported[agent_class.__name__] = agent_class
+        exported_class: Any = agent_class
+        exported_class.agent_class = agent_class  # as the Worker's decorator does
         return agent_class
 
     def worker_entrypoint(**options: Any) -> None:
