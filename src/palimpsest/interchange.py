@@ -7,12 +7,12 @@ Nothing is dropped: what has no counterpart is kept as a data part or under ``me
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from palimpsest.errors import InvalidImportError
+from palimpsest.json_input import load_json
 from palimpsest.messages import Message, Part, validate_message
 
 JsonObject = Mapping[str, Any]
@@ -55,8 +55,8 @@ def read_conversation(text: str, new_id: Callable[[], str]) -> Conversation:
     if not stripped:
         raise InvalidImportError("nothing to import: the input is empty")
     try:
-        document: Any = json.loads(stripped)
-    except (ValueError, RecursionError):
+        document: Any = load_json(stripped)
+    except ValueError:
         return _read_lines(stripped)
     if isinstance(document, dict):
         members = cast("dict[str, Any]", document)
@@ -75,8 +75,8 @@ def _read_lines(text: str) -> Conversation:
         if not line.strip():
             continue
         try:
-            entry: Any = json.loads(line)
-        except (ValueError, RecursionError) as error:
+            entry: Any = load_json(line)
+        except ValueError as error:
             raise InvalidImportError(f"line {number} is not JSON: {error}") from error
         if not isinstance(entry, dict):
             raise InvalidImportError(f"line {number} is not a JSON object")
@@ -290,8 +290,8 @@ def _parsed(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
+        return load_json(value)
+    except ValueError:
         return value
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, cast
 from urllib.parse import urlsplit
@@ -28,6 +27,7 @@ from palimpsest.actor.work import Work
 from palimpsest.errors import DestroyedError
 from palimpsest.hosts.interface import Host, HttpRequest, HttpResponse, Socket
 from palimpsest.jobs import Jobs
+from palimpsest.json_input import load_json
 
 DESTROY = "destroy"
 """The mark among the jobs that says that the agent is to be removed."""
@@ -395,8 +395,8 @@ def parse_frame(message: str | bytes) -> Mapping[str, Any] | None:
     if not isinstance(message, str) or not message.lstrip().startswith("{"):
         return None
     try:
-        frame = json.loads(message)
-    except (ValueError, RecursionError):
+        frame = load_json(message)
+    except ValueError:
         return None
     if not isinstance(frame, dict):
         return None

@@ -6,7 +6,6 @@ by their last segments. The session is chosen by the query parameter ``session``
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -25,6 +24,7 @@ from palimpsest.errors import (
     UnknownSessionError,
 )
 from palimpsest.hosts.interface import HttpRequest, HttpResponse
+from palimpsest.json_input import load_json
 
 if TYPE_CHECKING:
     from palimpsest.chat.agent import ChatAgent
@@ -73,8 +73,8 @@ class Call:
         if not self.request.body.strip():
             return {}
         try:
-            value = json.loads(self.request.body)
-        except (ValueError, RecursionError) as error:
+            value = load_json(self.request.body)
+        except ValueError as error:
             raise RequestError(400, "bad_request", f"the body is not JSON: {error}") from None
         if not isinstance(value, dict):
             raise RequestError(400, "bad_request", "the body must be a JSON object")

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from json import loads
 from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Any, cast
 
 from palimpsest.errors import PalimpsestError
+from palimpsest.json_input import load_json
 from palimpsest.messages import Message, dump_json
 
 MAX_FRAME_ID_LENGTH = 256
@@ -168,8 +168,8 @@ def _chat_request(frame: Mapping[str, Any]) -> ChatRequest | None:
     if not isinstance(text, str):
         raise FrameError("'init.body' must be a string of JSON", request_id)
     try:
-        body = loads(text)
-    except (ValueError, RecursionError) as error:
+        body = load_json(text)
+    except ValueError as error:
         raise FrameError(f"'init.body' is not JSON: {error}", request_id) from None
     if not isinstance(body, dict):
         raise FrameError("'init.body' must hold a JSON object", request_id)

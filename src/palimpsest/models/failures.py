@@ -18,6 +18,7 @@ from palimpsest.errors import (
     RateLimitError,
     RefusalError,
 )
+from palimpsest.json_input import load_json
 
 MAX_MESSAGE_CHARS = 600
 """How much of a provider's own words an error carries."""
@@ -127,7 +128,7 @@ def redact(text: str) -> str:
 
 def _parsed(body: str) -> Any:
     try:
-        return json.loads(body)
+        return load_json(body)
     except ValueError:
         # Proxies answer with pages.
         return " ".join(re.sub(r"<[^>]*>", " ", body[:4_000]).split())

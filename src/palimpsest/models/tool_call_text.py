@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, cast
 
+from palimpsest.json_input import load_json
 from palimpsest.models.interface import ToolCall
 
 
@@ -16,10 +16,10 @@ def finish_call(call_id: str, name: str, text: str) -> ToolCall:
     if not text.strip():
         return ToolCall(call_id, name, {})
     try:
-        value: Any = json.loads(text)
+        value: Any = load_json(text)
         if isinstance(value, str):
             # Some servers encode the arguments twice.
-            value = json.loads(value)
+            value = load_json(value)
     except ValueError as error:
         return ToolCall(call_id, name, text, f"the arguments are not valid JSON: {error}")
     if value is None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from palimpsest.json_input import load_json
 from palimpsest.messages import Part
 from palimpsest.tools.tool import Tool
 
@@ -41,7 +42,7 @@ def read_command(text: str, tools: Mapping[str, Tool]) -> ToolCommand | None:
 def _arguments(text: str, tool: Tool) -> dict[str, Any]:
     if text.startswith("{"):
         try:
-            return cast("dict[str, Any]", json.loads(text))
+            return cast("dict[str, Any]", load_json(text))
         except ValueError:
             pass  # braces may be the beginning of a plain text
     properties = cast("dict[str, Any]", tool.parameters.get("properties") or {})
@@ -57,7 +58,7 @@ def _arguments(text: str, tool: Tool) -> dict[str, Any]:
 
 def _json_or_text(text: str) -> Any:
     try:
-        return json.loads(text)
+        return load_json(text)
     except ValueError:
         return text
 

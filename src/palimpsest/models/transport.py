@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from palimpsest.errors import (
     ModelTimeoutError,
 )
 from palimpsest.hosts.interface import FetchResponse, Host
+from palimpsest.json_input import load_json
 from palimpsest.messages import dump_json
 from palimpsest.models.failures import failure_of_answer
 from palimpsest.models.sse import ServerSentEvent, read_events
@@ -124,7 +124,7 @@ def parse_json(provider: str, text: str) -> Any:
     :raises ModelResponseError: it is no JSON.
     """
     try:
-        return json.loads(text)
+        return load_json(text)
     except ValueError as error:
         raise ModelResponseError(f"{provider} sent invalid JSON: {text[:200]!r}") from error
 
