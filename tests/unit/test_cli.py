@@ -88,6 +88,8 @@ def test_import_of_openai_messages(tmp_path: Path, capsys: pytest.CaptureFixture
     target = tmp_path / "new.sqlite"
     text = output(capsys, "import", str(given), str(target), "--session", "s")
     assert text.startswith("1 messages imported")
+    again = output(capsys, "import", str(given), str(target), "--session", "s")
+    assert again.startswith("0 messages imported, 1 were there before")
     assert "Hello" in output(capsys, "inspect", str(target), "--session", "s")
 
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import hashlib
 import json
-import uuid
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 from palimpsest.cli.source import RemoteAgent, is_address, is_database, opened_copy
@@ -64,7 +66,14 @@ def _read(path: Path, session_id: str) -> Conversation:
             text = asyncio.run(_export(host, session_id))
     else:
         text = path.read_text(encoding="utf-8", errors="surrogateescape")
-    return read_conversation(text, lambda: str(uuid.uuid4()))
+    return read_conversation(text, ids_of(text))
+
+
+def ids_of(text: str) -> Callable[[], str]:
+    """Ids for messages that have none: the same for the same file, so that none comes in twice."""
+    digest = hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:16]
+    numbers = count(1)
+    return lambda: f"imported-{digest}-{next(numbers)}"
 
 
 async def _export(host: LocalHost, session_id: str) -> str:
