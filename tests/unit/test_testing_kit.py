@@ -12,6 +12,7 @@ import pytest
 
 from palimpsest.actor.agent import Agent
 from palimpsest.actor.callables import callable_method
+from palimpsest.chat.agent import ChatAgent
 from palimpsest.errors import SqlError
 from palimpsest.hosts.interface import HttpRequest, HttpResponse
 from palimpsest.models.interface import ModelRequest, TextDelta, ToolCall, generate_text
@@ -142,3 +143,17 @@ def test_a_main_module_without_agents_is_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="in it"):
         load_agents(tmp_path / "entry.py")
     assert "palimpsest.hosts.workers" not in sys.modules
+
+
+async def test_a_model_is_there_from_the_start_and_after_an_eviction(
+    local_agent: MakeAgent,
+) -> None:
+    model = ScriptedModel("first", "second", "third")
+    async with local_agent(ChatAgent, model=model) as local:
+        client = await local.connect()
+        assert await client.chat("one") == "first"
+        await local.evict()
+        assert await client.chat("two") == "second"
+        await local.crash()
+        client = await local.connect()
+        assert await client.chat("three") == "third"

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 from palimpsest.actor.agent import Agent
 from palimpsest.hosts.interface import HttpRequest, HttpResponse
 from palimpsest.hosts.local import LocalHost, LocalSocket
+from palimpsest.models.interface import Model
 from palimpsest.testing.clients import FakeClient
 
 AgentT = TypeVar("AgentT", bound=Agent)
@@ -24,6 +25,8 @@ class LocalAgent(Generic[AgentT]):
     :param environment: variables, secrets and bindings.
     :param path: a database file; None keeps everything in memory.
     :param start: the clock's first reading in ms since 1970; None reads the system's clock.
+    :param model: the model of a chat agent, also after an eviction or a crash; None leaves the
+        agent's own.
 
     Use as ``async with LocalAgent(MyAgent) as local:``, or call :meth:`start` and :meth:`close`.
     """
@@ -36,8 +39,10 @@ class LocalAgent(Generic[AgentT]):
         environment: Mapping[str, Any] | None = None,
         path: str | Path | None = None,
         start: int | None = None,
+        model: Model | None = None,
     ) -> None:
         self._agent_class = agent_class
+        self._model = model
         self.host = LocalHost(path, name=name, environment=environment, start=start)
         self._agent: AgentT | None = None
 
@@ -65,7 +70,9 @@ class LocalAgent(Generic[AgentT]):
 
     async def start(self) -> AgentT:
         """Make the instance and run its start, as the first event of an instance does."""
-        agent = self._agent_class(self.host)
+        agent: Any = self._agent_class(self.host)
+        if self._model is not None:
+            agent.model = lambda: self._model
         await agent.handle_start()
         self._agent = agent
         return agent
