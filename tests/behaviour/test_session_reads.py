@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -374,3 +375,25 @@ async def test_missing_pieces_and_media_are_reported(host: Any) -> None:
     assert [one["id"] for one in history] == ["long", "picture"]
     assert all(one["parts"][0]["type"] == UNREADABLE for one in history)
     assert await session.delete_messages(["long", "picture"]) == ["long", "picture"]
+
+
+async def test_an_append_reads_nothing_and_writes_two_rows(host: Any) -> None:
+    session = await filled(host, 60)
+    host.sql.counting = True
+    host.sql.rows_read = host.sql.rows_written = 0
+    for number in range(5):
+        await session.append_message(text(f"new{number}", "a few words"))
+    assert host.sql.rows_read == 0
+    if sys.platform == "emscripten":  # rows as they are billed are known only there
+        assert host.sql.rows_written == 5 * 2
+
+
+async def test_the_first_read_after_a_wake_reads_only_what_it_shows(host: Any) -> None:
+    session = await filled(host, 500)
+    await session.add_compaction("summary", "m2", "m490")
+    woken: Any = host.restarted()
+    session = Session.create(woken)
+    woken.sql.counting = True
+    woken.sql.rows_read = 0
+    assert len(await session.get_history()) == 2 + 1 + 9
+    assert woken.sql.rows_read < 60
