@@ -5,6 +5,7 @@ import { Conversation } from "../chat/Conversation";
 import { plainText } from "../chat/parts";
 import { useConnection, useFrames, useSessionAgent, type Connection } from "../chat/useConnection";
 import { MemoryPanel } from "../memory/MemoryPanel";
+import { meterScale } from "../memory/Meter";
 import { useMemory } from "../memory/useMemory";
 import { IconButton } from "../ui/Button";
 import { formatTokens } from "../ui/format";
@@ -78,7 +79,7 @@ export function Workspace(props: Props) {
             onClick={() => setMemoryOpen(!memoryOpen)}
           >
             Memory
-            {memory.loaded && limit ? <span className="memory-share">{Math.round((100 * memory.tokenEstimate) / limit)}%</span> : null}
+            {memory.loaded && limit ? <span className="memory-share">{Math.round((100 * memory.tokenEstimate) / meterScale(memory))}%</span> : null}
             {memory.loaded && !limit ? <span className="memory-share">{formatTokens(memory.tokenEstimate)}</span> : null}
           </button>
         </header>

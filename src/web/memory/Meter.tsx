@@ -22,9 +22,17 @@ function bands(memory: MemoryState): Band[] {
   return all.filter((band) => band.tokens > 0);
 }
 
+/** What the end of the bar stands for: the budget, or a little past the trigger where that is far below it. */
+export function meterScale({ tokenEstimate, tokenThreshold, tokenBudget }: MemoryState): number {
+  const budget = tokenBudget ?? Number.POSITIVE_INFINITY;
+  const trigger = tokenThreshold === null ? Number.POSITIVE_INFINITY : tokenThreshold / 0.85;
+  const nearer = Math.min(budget, trigger);
+  return Math.max(Number.isFinite(nearer) ? nearer : 0, tokenEstimate, 1);
+}
+
 export function Meter({ memory }: { memory: MemoryState }) {
   const { tokenEstimate, tokenThreshold, tokenBudget } = memory;
-  const scale = Math.max(tokenBudget ?? 0, tokenThreshold ?? 0, tokenEstimate, 1);
+  const scale = meterScale(memory);
   const limit = tokenBudget ?? tokenThreshold;
   const share = (tokens: number) => `${(100 * tokens) / scale}%`;
   const parts = bands(memory);
