@@ -807,3 +807,32 @@ async def test_a_chinese_conversation_fits_after_compaction_too(host: Any) -> No
     assert overlays
     assert "K-40" in overlays[-1].summary
     assert len(overlays) < 30, "each compaction leaves room"
+
+
+@pytest.mark.parametrize("change", ["forget", "delete", "update", "clear"])
+async def test_a_summary_of_what_is_gone_meanwhile_is_never_laid(host: Any, change: str) -> None:
+    asked, go_on = asyncio.Event(), asyncio.Event()
+
+    async def summarize(prompt: str) -> str:
+        asked.set()
+        await go_on.wait()
+        return f"## Topic\n{'the secret' if 'BX-1004' in prompt else 'boxes'}"
+
+    session = Listening(host, summarize, None).session
+    await session.append_messages(talk(30))
+    running = asyncio.create_task(session.compact())
+    await asked.wait()
+    if change == "forget":
+        await session.forget(["m4"])
+    elif change == "delete":
+        await session.delete_messages(["m4"])
+    elif change == "update":
+        await session.update_message(text_message("m4", "user", "something else"))
+    else:
+        await session.clear_messages()
+        await session.append_messages(
+            text_message(f"m{index}", "user", f"other talk {index} " * 10) for index in range(30)
+        )
+    go_on.set()
+    await running
+    assert all("secret" not in stored.summary for stored in await session.get_compactions())

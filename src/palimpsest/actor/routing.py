@@ -18,8 +18,10 @@ MAX_NAME_BYTES = 1024
 
 CORS_HEADERS: Mapping[str, str] = {
     "access-control-allow-origin": "*",
-    "access-control-allow-methods": "GET, POST, HEAD, OPTIONS",
-    "access-control-allow-headers": "*",
+    "access-control-allow-methods": "GET, POST, HEAD, OPTIONS, PATCH, DELETE",
+    # Browsers do not count ``authorization`` among ``*``.
+    "access-control-allow-headers": "*, authorization",
+    "access-control-expose-headers": "x-request-id",
     "access-control-max-age": "86400",
 }
 """What ``cors=True`` adds to every answer that is not a WebSocket."""

@@ -116,7 +116,9 @@ class OverlayAccess:
             if step.high >= begin.seq
         ]
         count, revisions = self._stores.tree.revisions(place, inside)
-        return f"{count} {revisions} {self._stores.overlays.fingerprint(place)}"
+        # The rows themselves, too: a cleared session may hold other messages of the same ids.
+        rows = f"{begin.key} {begin.created_at} {end.key} {end.created_at}"
+        return f"{rows} {count} {revisions} {self._stores.overlays.fingerprint(place)}"
 
     def _ends(self, from_id: str, to_id: str) -> tuple[Place, MessageRow, MessageRow] | None:
         """Both ends of a range; None unless they are messages of one path, in this order."""
