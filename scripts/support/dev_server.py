@@ -9,6 +9,7 @@ import socket
 import subprocess
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 from support import setup
@@ -98,9 +99,9 @@ def _wait_until_ready(process: subprocess.Popen[str], ip: str, port: int) -> boo
     while process.poll() is None:
         try:
             connection = http.client.HTTPConnection(host, port, timeout=30)
-            connection.request("GET", "/agents/")
-            connection.getresponse().read()
-            connection.close()
+            with closing(connection):
+                connection.request("GET", "/agents/")
+                connection.getresponse().read()
             return True
         except (OSError, http.client.HTTPException):
             if time.monotonic() > deadline:

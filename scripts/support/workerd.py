@@ -10,6 +10,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from types import TracebackType
 
@@ -138,9 +139,9 @@ class Workerd:
                 raise WorkerdError(f"workerd ended while starting:\n{self.log_tail()}")
             try:
                 connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-                connection.request("GET", path)
-                connection.getresponse().read()
-                connection.close()
+                with closing(connection):
+                    connection.request("GET", path)
+                    connection.getresponse().read()
             except OSError:
                 if time.monotonic() - began > START_SECONDS:
                     self.kill()
