@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from typing import Any
+from urllib.parse import quote
 
 from chat_rig import started, user
 
@@ -328,3 +329,21 @@ async def test_a_session_with_the_longest_id_can_be_deleted(host: Any) -> None:
 async def test_numbers_too_long_to_read_are_refused(host: Any) -> None:
     rig = await started(host)
     assert (await rig.http("GET", f"messages?limit=000000000001{'9' * 5000}"))[0] == 400
+
+
+async def test_sessions_are_listed_in_pages(host: Any) -> None:
+    rig = await started(host)
+    for number in range(5):
+        await rig.http("POST", "sessions", {"id": f"s{number}", "name": f"n{number}"})
+    seen: list[str] = []
+    query = "sessions?limit=2"
+    while True:
+        status, page = await rig.http("GET", query)
+        assert status == 200
+        seen += [entry["id"] for entry in page["sessions"]]
+        if page["next"] is None:
+            break
+        query = f"sessions?limit=2&after={quote(page['next'])}"
+    assert seen == ["s4", "s3", "s2", "s1", "s0", ""]
+    for wrong in ("limit=0", "limit=1001", "after=x", f"after={9 ** 30}:"):
+        assert (await rig.http("GET", f"sessions?{wrong}"))[0] == 400

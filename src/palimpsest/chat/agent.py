@@ -293,7 +293,7 @@ class ChatAgent(Agent):
 
     def keep_session(self, session_id: str) -> None:
         """A session in which something is said is not deleted, if it was about to be."""
-        if session_id in self.turns.deleted_sessions():
+        if self.turns.is_deleted(session_id):
             undelete(self, session_id)
 
     def touch_session(self, session_id: str) -> None:

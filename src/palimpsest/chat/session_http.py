@@ -12,6 +12,7 @@ from palimpsest.errors import UnknownSessionError
 from palimpsest.hosts.interface import HttpResponse
 from palimpsest.jobs import Job
 from palimpsest.messages import text_of
+from palimpsest.session.manager import MAX_PAGE
 from palimpsest.store.sessions import SessionInfo
 
 if TYPE_CHECKING:
@@ -24,13 +25,22 @@ DELETE_JOB = "chat:delete"
 
 
 async def list_sessions(call: Call) -> HttpResponse:
-    """All sessions, the one used last first; the default session is always among them."""
+    """A page of sessions, the one used last first; the default session is always to be found.
+
+    ``next`` in the answer is the query parameter ``after`` of the page that follows, or null.
+    """
+    limit = call.number("limit", MAX_PAGE, 1, MAX_PAGE)
+    try:
+        page = await call.agent.sessions.list(limit=limit, after=call.query.get("after") or None)
+    except ValueError as error:
+        raise RequestError(400, "bad_request", str(error)) from None
+    more = page[-1].cursor if len(page) == limit else None
     hidden = call.agent.turns.deleted_sessions()
-    infos = [info for info in await call.agent.sessions.list() if info.id not in hidden]
+    infos = [info for info in page if info.id not in hidden]
     described = [await _described(call.agent, info) for info in infos]
-    if not any(info.id == "" for info in infos) and "" not in hidden:
+    if more is None and "" not in hidden and await call.agent.sessions.get("") is None:
         described.append(await _unregistered(call.agent))
-    return json_response({"sessions": described})
+    return json_response({"sessions": described, "next": more})
 
 
 async def create(call: Call) -> HttpResponse:
@@ -95,7 +105,7 @@ async def delete(call: Call) -> HttpResponse:
 async def restore(call: Call) -> HttpResponse:
     """Bring a session back that was deleted a moment ago."""
     identifier = _identifier(call, call.json_object())
-    if identifier not in call.agent.turns.deleted_sessions():
+    if not call.agent.turns.is_deleted(identifier):
         raise UnknownSessionError(f"session {identifier!r} is not waiting to be deleted")
     undelete(call.agent, identifier)
     return json_response(await _known(call.agent, identifier))
@@ -111,7 +121,7 @@ def undelete(agent: ChatAgent, session_id: str) -> None:
 async def delete_job(agent: ChatAgent, job: Job) -> None:
     """Delete a hidden session for good."""
     identifier = str(job.payload["sessionId"])
-    if identifier not in agent.turns.deleted_sessions():
+    if not agent.turns.is_deleted(identifier):
         return
     lane = agent.lane(identifier)
     with lane.paused():

@@ -328,6 +328,13 @@ class TurnStore:
             at,
         )
 
+    def is_deleted(self, session_id: str) -> bool:
+        """Whether a session is hidden because it is to be deleted."""
+        rows = self._sql.execute(
+            "select deleted_at from palimpsest_chat_sessions where session_id = ?", session_id
+        )
+        return bool(rows) and rows[0][0] is not None
+
     def deleted_sessions(self) -> set[str]:
         """The sessions that are hidden because they are to be deleted."""
         found = self._sql.execute(
