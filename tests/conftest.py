@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from typing import Any
 
 import pytest
+
+if sys.platform != "emscripten":
+    from hypothesis import settings
+
+    # The same examples in every run, so that a red run can be seen again; the nightly run looks
+    # for new ones.
+    settings.register_profile("repeatable", derandomize=True)
+    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
 @pytest.hookimpl(tryfirst=True)

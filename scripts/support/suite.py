@@ -112,7 +112,7 @@ def run_all(options: Sequence[str], *, nightly: bool) -> int:
     ensure_test_packages()
     ensure_bundle()
     setup.ensure_page()
-    environment: dict[str, str] = {}
+    environment = {"HYPOTHESIS_PROFILE": "default"} if nightly else {}
     if any((ROOT / "tests" / "browser").rglob("test_*.py")):
         environment["PALIMPSEST_CHROMIUM"] = str(ensure_chromium())
     results = [_run_together(_quick_parts(options))]
