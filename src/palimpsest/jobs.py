@@ -93,6 +93,8 @@ class Jobs:
         self._armed: int | None = None
         """What the alarm is armed for: 0 for nothing, None while that is not known."""
         self._recovered = False
+        self._nothing_waits = False
+        """Known from the wake, until a job is put."""
         self._ending = False
         self._ended = False
         self.shared: dict[str, Any] = {}
@@ -322,6 +324,7 @@ class Jobs:
 
     def _arm_by(self, at: int) -> None:
         """Arm the alarm for ``at`` unless it fires before."""
+        self._nothing_waits = False
         if self._ending or self._ended:
             return
         if self._armed is None:
@@ -336,6 +339,7 @@ class Jobs:
         if not wake.marked and wake.running:
             self.recover()
         self._recovered = True
+        self._nothing_waits = not wake.waiting and not wake.running
         return wake
 
     def recover(self) -> None:
@@ -355,7 +359,7 @@ class Jobs:
 
     async def check_alarm(self) -> None:
         """After a wake: arm the alarm if it is lost or later than what is due."""
-        due = self.next_due()
+        due = None if self._nothing_waits else self.next_due()
         if due is None:
             return
         armed = await self._host.get_alarm()

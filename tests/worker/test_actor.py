@@ -313,7 +313,7 @@ def test_a_thousand_schedules_fire_in_order_across_five_restarts(worker: Workerd
             row for row in client.call("plan", seconds=60) if row[1] in ("cron", "interval")
         ]
         assert len(recurring) == 200
-    wait_for(lambda: not [r for r in client.call("plan") if r[1] in ("delayed", "scheduled")], 60)
+    wait_for(lambda: not [r for r in client.call("plan") if r[1] in ("delayed", "scheduled")], 90)
     ended = client.call("stop_recurring", seconds=60)
     notes = [[at, text] for at, text in client.call("notes", seconds=60) if text != "start"]
     due = [at for at, _ in notes]

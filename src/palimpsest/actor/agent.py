@@ -312,7 +312,7 @@ class Agent(Work):
         if self._destroying:
             return
         connection = Connection(socket)
-        if self._rate is not None and not self._rate.take(connection.id, self.host.now()):
+        if self._rate is not None and not self._rate.take(socket, self.host.now()):
             self.events.count("connection.too_fast")
             connection.close(TOO_FAST_CODE, "too many messages: wait, then connect again")
             return
@@ -329,7 +329,7 @@ class Agent(Work):
         connection = Connection(socket)
         self.events.count("connection.closed")
         if self._rate is not None:
-            self._rate.forget(connection.id)
+            self._rate.forget(socket)
         with working(self, connection=connection):
             try:
                 await self.disconnected(connection)

@@ -238,6 +238,8 @@ def to_json(method: str, value: Any) -> Any:
 
     :raises CallError: it has no JSON form.
     """
+    if value is None or isinstance(value, str | bool):
+        return value
     try:
         return _ANY.dump_python(value, mode="json", by_alias=True)
     except Exception as error:

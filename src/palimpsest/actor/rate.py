@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 
@@ -25,17 +26,21 @@ class RateBuckets:
 
     def __init__(self, limit: RateLimit) -> None:
         self._limit = limit
-        self._buckets: dict[str, tuple[float, int]] = {}
+        self._buckets: dict[Hashable, tuple[float, int]] = {}
 
-    def take(self, connection_id: str, now: int) -> bool:
-        """Whether a message may pass at ``now`` (ms since 1970); it is counted if so."""
-        level, since = self._buckets.get(connection_id, (float(self._limit.burst), now))
+    def take(self, connection: Hashable, now: int) -> bool:
+        """Whether a message may pass at ``now`` (ms since 1970); it is counted if so.
+
+        :param connection: what tells connections apart, best the socket: naming it by its id would
+            cost a question to the platform for each message.
+        """
+        level, since = self._buckets.get(connection, (float(self._limit.burst), now))
         level += max(0, now - since) / 1000 * self._limit.per_second
         level = min(level, float(self._limit.burst))
         allowed = level >= 1
-        self._buckets[connection_id] = (level - 1 if allowed else level, now)
+        self._buckets[connection] = (level - 1 if allowed else level, now)
         return allowed
 
-    def forget(self, connection_id: str) -> None:
+    def forget(self, connection: Hashable) -> None:
         """Drop a closed connection's bucket."""
-        self._buckets.pop(connection_id, None)
+        self._buckets.pop(connection, None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from palimpsest.errors import PalimpsestError
@@ -70,6 +71,7 @@ def check_target(target: Target, bindings: list[str]) -> None:
         raise RoutingError(f"an object's name has 1 to {MAX_NAME_BYTES} bytes")
 
 
+@lru_cache(maxsize=256)
 def kebab_case(name: str) -> str:
     """A class or binding name as it stands in a URL.
 

@@ -97,6 +97,8 @@ class Wake:
     """Fibers of functions that were cut short."""
     legacy_tables: int
     """Tables of the TypeScript package whose work is still to be taken over."""
+    waiting: bool
+    """Whether a job is pending."""
 
 
 _COLUMNS = (
@@ -181,11 +183,12 @@ class JobStore:
             " (select count(*) from palimpsest_start_failures),"
             " (select count(*) from palimpsest_fibers where status = 'running' and durable = 0),"
             " (select count(*) from sqlite_master"
-            "  where name in ('cf_agents_schedules', 'cf_agents_queues'))",
+            "  where name in ('cf_agents_schedules', 'cf_agents_queues')),"
+            " exists(select 1 from palimpsest_jobs where status = 'pending')",
             mark,
         )
-        marked, running, failed_starts, fibers, legacy = rows[0]
-        return Wake(bool(marked), running, failed_starts, fibers, legacy)
+        marked, running, failed_starts, fibers, legacy, waiting = rows[0]
+        return Wake(bool(marked), running, failed_starts, fibers, legacy, bool(waiting))
 
     def status_of(self, identifier: str) -> str | None:
         """The status of the job with this id; cheaper than :meth:`get`."""

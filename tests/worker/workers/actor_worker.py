@@ -238,11 +238,11 @@ class Planner(_Noting):
     def on_start(self) -> None:
         self.note("start")
         for number in range(400):
-            self.schedule(1 + number * 0.06, "fired", f"delayed {number}")
+            self.schedule(8 + number * 0.05, "fired", f"delayed {number}")
         rows = self.host.sql.execute("select min(at) from notes")
         first: Any = rows[0][0]
         for number in range(400):
-            date = datetime.datetime.fromtimestamp(first / 1000 + 2 + number * 0.05, datetime.UTC)
+            date = datetime.datetime.fromtimestamp(first / 1000 + 9 + number * 0.05, datetime.UTC)
             self.schedule(date, "fired", f"dated {number}")
         for number in range(100):
             self.schedule(

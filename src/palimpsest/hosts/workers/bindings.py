@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import js
@@ -159,8 +160,12 @@ class Environment(Mapping[str, Any]):
     def __init__(self, wrapped: Any) -> None:
         self._wrapped = wrapped
         self._raw: Any = getattr(wrapped, "_env", wrapped)
-        self._names: list[str] = list(js.Object.keys(self._raw).to_py())
         self._found: dict[str, Any] = {}
+
+    @cached_property
+    def _names(self) -> list[str]:
+        """Asked for at first use: most wakes need no variable."""
+        return list(js.Object.keys(self._raw).to_py())
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._names:

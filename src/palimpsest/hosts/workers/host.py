@@ -42,7 +42,6 @@ class WorkersHost:
         self.environment = environment
         self.jobs: Any = None
         self.alarm_handler: Callable[[], Awaitable[None]] | None = None
-        self._wait_until: Callable[[Any], Any] = workers.wait_until
         self._tasks: set[asyncio.Task[None]] = set()
 
     def now(self) -> int:
@@ -74,7 +73,7 @@ class WorkersHost:
         self._tasks.add(task)
         task.add_done_callback(self._task_ended)
         # Without this the platform may evict the object while the work still runs.
-        self._wait_until(_until_done(task))
+        workers.wait_until(_until_done(task))
         return task
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:

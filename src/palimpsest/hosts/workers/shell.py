@@ -40,7 +40,7 @@ class Runtime:
         self._environment = environment
         self._host: WorkersHost | None = None
         self._actor: Actor | None = None
-        self._starting: asyncio.Task[Actor] | None = None
+        self._starting: asyncio.Future[Actor] | None = None
 
     @property
     def host(self) -> WorkersHost:
@@ -56,16 +56,21 @@ class Runtime:
         """
         if self._actor is not None:
             return self._actor
-        if self._starting is None:
-            self._starting = asyncio.get_running_loop().create_task(self._start())
-        starting = self._starting
+        if self._starting is not None:
+            return await asyncio.shield(self._starting)
+        starting: asyncio.Future[Actor] = asyncio.get_running_loop().create_future()
+        self._starting = starting
         try:
-            actor = await asyncio.shield(starting)
+            self._actor = await self._start()
+        except BaseException as error:
+            starting.set_exception(error)
+            starting.exception()  # others may wait for it; if none does, it is not lost
+            raise
+        else:
+            starting.set_result(self._actor)
+            return self._actor
         finally:
-            if starting.done() and self._starting is starting:
-                self._starting = None
-        self._actor = actor
-        return actor
+            self._starting = None
 
     async def actor_anew(self) -> Actor:
         """The started actor; where a destroyed one was still to be removed, a new one.
@@ -123,7 +128,7 @@ class Runtime:
         """Take one WebSocket message."""
         socket = self.host.socket(raw)
         try:
-            actor = await self.actor_anew()
+            actor = self._actor or await self.actor_anew()
         except Exception as error:
             self.report("start", error)
             socket.close(1011, "the agent could not start")

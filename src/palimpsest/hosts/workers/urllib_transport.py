@@ -90,10 +90,15 @@ class FetchRequest:
         self._received_headers = js.Object.fromEntries(answer.headers).to_py()
 
 
+_installed: list[bool] = []
+"""Not empty once it is installed; asking JavaScript at every wake would cost more."""
+
+
 def install_urllib_transport() -> None:
     """Make ``urllib.request`` work for https in this isolate; doing it again changes nothing."""
-    if hasattr(js, "XMLHttpRequest"):
+    if _installed or hasattr(js, "XMLHttpRequest"):
         return
+    _installed.append(True)
     # An object with a method "new", not a class: of a JavaScript class, Python's "new" would make
     # a JavaScript object.
     js.XMLHttpRequest = to_object({"new": create_proxy(FetchRequest)})
