@@ -43,7 +43,7 @@ class Page:
     async def open(self) -> None:
         """Connect and listen, until the connection is lost."""
         url = f"{self._running.socket_url}{self._path}?_pk={self._id}"
-        end = time.monotonic() + 30
+        end = time.monotonic() + 60
         while True:
             try:
                 self._socket = await connect(url, max_size=None)
@@ -132,7 +132,7 @@ class Page:
         await self.lost()
 
 
-async def _until(condition: Any, what: str, seconds: float = 30.0) -> None:
+async def _until(condition: Any, what: str, seconds: float = 90.0) -> None:
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
@@ -158,7 +158,7 @@ async def _one_kill(running: Workerd, number: int, dice: random.Random) -> None:
     whole = " ".join(f"w{word}" for word in range(WORDS))
     expected = [f"user: slow {WORDS}", f"assistant: {whole}"]
     stored: list[str] = []
-    end = time.monotonic() + 45
+    end = time.monotonic() + 90
     while stored != expected and time.monotonic() < end:
         stored = await asyncio.to_thread(asker.stored)
         if stored == []:
