@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from palimpsest.messages import dump_json, is_tool_part, tool_name
 from palimpsest.token_media import count_file_tokens
-from palimpsest.token_text import classify_text
+from palimpsest.token_text import classify_text, count_words, slices_of
 
 CHARS_PER_TOKEN = 4
 """Characters (UTF-16 units) that the heuristic takes for one token."""
@@ -44,7 +44,7 @@ def estimate_string_tokens(text: str) -> int:
     """Tokens in a text by the documented heuristic; 0 for the empty text (Sessions document)."""
     if not text:
         return 0
-    words = len(text.split())
+    words = count_words(text)
     return math.ceil(max(utf16_length(text) / CHARS_PER_TOKEN, words * WORDS_TOKEN_MULTIPLIER))
 
 
@@ -92,8 +92,10 @@ def count_string_tokens(text: str) -> int:
     apart: scripts without spaces, Korean, emoji, hexadecimal and base64 runs; and data with few
     blanks counts at least its words, digit groups and punctuation.
     """
-    if not text:
-        return 0
+    return sum(_count_slice(piece) for piece in slices_of(text))
+
+
+def _count_slice(text: str) -> int:
     classes = classify_text(text)
     plain = max(
         classes.chars / CHARS_PER_TOKEN, classes.words * WORDS_TOKEN_MULTIPLIER, classes.pieces

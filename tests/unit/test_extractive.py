@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -281,3 +282,10 @@ def test_a_summary_is_never_empty_where_something_was_said(text: str, budget: in
     summary = extractive_summary(messages, budget)
     assert summary.startswith("## ")
     assert count_string_tokens(summary) <= max(budget, 60)
+
+
+@pytest.mark.parametrize("text", ["lorem ipsum " * 400_000, "Lorem ipsum is 4. " * 200_000])
+def test_one_huge_text_is_summarized_in_little_time(text: str) -> None:
+    began = time.perf_counter()
+    assert extractive_summary([text_message("m", "user", text)], 500).startswith("## ")
+    assert time.perf_counter() - began < 10, "its two ends are weighed, not half a million words"

@@ -10,10 +10,13 @@ import http.client
 import inspect
 import json
 import logging
+import math
 import random
 import statistics
 import struct
+import sys
 import time
+import tracemalloc
 import uuid
 import zlib
 from collections.abc import Callable
@@ -23,6 +26,7 @@ from typing import Any
 import chatterbot_corpus
 import pytest
 
+from palimpsest.token_text import count_words, slices_of
 from palimpsest.tokens import (
     Calibration,
     TokenCounter,
@@ -316,3 +320,23 @@ def test_calibration_keeps_its_bounds_and_ignores_empty_reports() -> None:
     listed: list[Any] = [None, [], {}, {"ratio": "x"}, {"ratio": 1.0}]
     for broken in listed:
         assert Calibration.from_json(broken).ratio == 1.0
+
+
+def test_long_texts_are_counted_in_little_memory() -> None:
+    text = "lorem ipsum, dolor sit.\n" * 40_000 + "x" * 200_000 + " 我们 " * 20_000
+    tracemalloc.start()
+    estimated, counted = estimate_string_tokens(text), count_string_tokens(text)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2 * sys.getsizeof(text)
+    words = len(text.split())
+    assert estimated == math.ceil(max(len(text) / 4, words * 1.3)), "exact, whatever the length"
+    halves = count_string_tokens(text[:960_000]) + count_string_tokens(text[960_000:])
+    assert counted == pytest.approx(halves, rel=0.01)
+
+
+@pytest.mark.parametrize("text", ["", " ", "a", "a b", "ab" * 70_000, " \u2003\x1c" * 50_000])
+@pytest.mark.parametrize("tail", ["", " ", "b", " b\n"])
+def test_words_of_slices_are_the_words_of_the_text(text: str, tail: str) -> None:
+    assert count_words(text + tail) == len((text + tail).split())
+    assert "".join(slices_of(text + tail)) == text + tail

@@ -33,6 +33,9 @@ MIN_BUDGET_TOKENS = 20
 
 _MAX_UNIT_CHARS = 400
 _MIN_UNIT_CHARS = 16
+_LONG_SENTENCE = 10_000
+_LONGEST_TEXT = 400_000
+"""Characters of one text whose sentences are weighed: its two ends. More takes too long."""
 _TOPIC_SHARE = 0.08
 _OPEN_SHARE = 0.15
 _COST_WEIGHT = 0.6
@@ -241,8 +244,10 @@ def _collect_tool(
 
 
 def _collect_text(text: str, role: str, units: list[_Unit]) -> None:
-    for raw in _SENTENCE_END.split(text):
-        sentence = " ".join(raw.split())
+    for raw in _SENTENCE_END.split(clip(text, _LONGEST_TEXT)):
+        # Cut before it is taken apart: the words of one huge sentence take ten times its memory.
+        short = raw if len(raw) <= _LONG_SENTENCE else clip(raw, _MAX_UNIT_CHARS)
+        sentence = " ".join(short.split())
         if sentence:
             sentence = clip(_BULLET.sub("", sentence), _MAX_UNIT_CHARS)
             units.append(_Unit(sentence, role, _kind_of(sentence), len(units)))
