@@ -246,11 +246,11 @@ class Planner(_Noting):
             self.schedule(date, "fired", f"dated {number}")
         for number in range(100):
             self.schedule(
-                f"*/{5 + number % 10} * * * * *", "fired", f"cron {number}", catch_up="all"
+                f"*/{10 + number % 10} * * * * *", "fired", f"cron {number}", catch_up="all"
             )
         for number in range(100):
             self.schedule_every(
-                5 + (number % 20) / 2, "fired", f"interval {number}", catch_up="all"
+                10 + (number % 20) / 2, "fired", f"interval {number}", catch_up="all"
             )
 
     def fired(self, payload: str, run: ScheduledRun) -> None:
