@@ -81,6 +81,8 @@ class CallableMethod:
     attribute: str
     description: str
     streaming: bool
+    plain: bool
+    """Whether it is a plain function, which returns its result at once."""
     parameters: tuple[str, ...]
     """Names of the parameters that can be given by position, in order."""
     required: int
@@ -195,6 +197,9 @@ def _describe(attribute: str, function: Callable[..., Any], mark: _Mark) -> Call
         attribute=attribute,
         description=mark.description,
         streaming=inspect.isasyncgenfunction(function),
+        plain=not (
+            inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+        ),
         parameters=tuple(names),
         required=required,
         variadic=variadic,
@@ -224,13 +229,13 @@ async def invoke(agent: object, name: Any, arguments: Any) -> Any:
     """
     agent_class = type(agent)
     method = find_callable(agent_class, name)
-    if not isinstance(arguments, list | tuple):
+    if not isinstance(arguments, (list, tuple)):
         raise CallError(f"{method.name}(): args must be an array")
     values = method.bind(cast("Sequence[Any]", arguments))
     result = getattr(agent, method.attribute)(*values)
-    if inspect.isawaitable(result):
-        return await result
-    return result
+    if method.streaming or (method.plain and type(result) in _JSON_TYPES):
+        return result
+    return await result if inspect.isawaitable(result) else result
 
 
 def to_json(method: str, value: Any) -> Any:
@@ -246,6 +251,9 @@ def to_json(method: str, value: Any) -> Any:
         raise CallError(f"{method}(): the result is not JSON: {error}") from error
 
 
+_JSON_TYPES = frozenset({type(None), bool, int, float, str, list, dict})
+"""Types of results that are neither awaited nor streamed."""
+
 _ANY: TypeAdapter[Any] = TypeAdapter(Any)
 
 
@@ -259,7 +267,7 @@ def error_text(error: BaseException) -> str:
 
 def is_stream(value: Any) -> bool:
     """Whether a result is streamed."""
-    return isinstance(value, AsyncIterator) or inspect.isasyncgen(value)
+    return type(value) not in _JSON_TYPES and isinstance(value, AsyncIterator)
 
 
 async def close_stream(chunks: AsyncIterator[Any]) -> None:

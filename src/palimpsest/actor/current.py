@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,13 +11,17 @@ if TYPE_CHECKING:
     from palimpsest.hosts.interface import HttpRequest
 
 
-@dataclass(frozen=True, slots=True)
 class Current:
     """The agent at work, and the connection and request it works for."""
 
-    agent: Agent
-    connection: Connection | None = None
-    request: HttpRequest | None = None
+    __slots__ = ("agent", "connection", "request")
+
+    def __init__(
+        self, agent: Agent, connection: Connection | None, request: HttpRequest | None
+    ) -> None:
+        self.agent = agent
+        self.connection = connection
+        self.request = request
 
 
 _current: ContextVar[Current | None] = ContextVar("palimpsest_current", default=None)
@@ -34,13 +35,25 @@ def current() -> Current | None:
     return _current.get()
 
 
-@contextmanager
-def working(
-    agent: Agent, *, connection: Connection | None = None, request: HttpRequest | None = None
-) -> Generator[None]:
-    """Set what :func:`current` returns while the block runs."""
-    token = _current.set(Current(agent, connection, request))
-    try:
-        yield
-    finally:
-        _current.reset(token)
+class working:
+    """``with working(agent):`` sets what :func:`current` returns while the block runs.
+
+    A class, because a generator's context manager costs several times as much, for each message.
+    """
+
+    __slots__ = ("_token", "_work")
+
+    def __init__(
+        self,
+        agent: Agent,
+        *,
+        connection: Connection | None = None,
+        request: HttpRequest | None = None,
+    ) -> None:
+        self._work = Current(agent, connection, request)
+
+    def __enter__(self) -> None:
+        self._token = _current.set(self._work)
+
+    def __exit__(self, *_: object) -> None:
+        _current.reset(self._token)

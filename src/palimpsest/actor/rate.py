@@ -26,7 +26,8 @@ class RateBuckets:
 
     def __init__(self, limit: RateLimit) -> None:
         self._limit = limit
-        self._buckets: dict[Hashable, tuple[float, int]] = {}
+        self._buckets: dict[Hashable, list[float]] = {}
+        """What is left of each connection's bucket, and when that was reckoned (ms)."""
 
     def take(self, connection: Hashable, now: int) -> bool:
         """Whether a message may pass at ``now`` (ms since 1970); it is counted if so.
@@ -34,12 +35,17 @@ class RateBuckets:
         :param connection: what tells connections apart, best the socket: naming it by its id would
             cost a question to the platform for each message.
         """
-        level, since = self._buckets.get(connection, (float(self._limit.burst), now))
-        level += max(0, now - since) / 1000 * self._limit.per_second
-        level = min(level, float(self._limit.burst))
-        allowed = level >= 1
-        self._buckets[connection] = (level - 1 if allowed else level, now)
-        return allowed
+        bucket = self._buckets.get(connection)
+        if bucket is None:
+            bucket = self._buckets[connection] = [float(self._limit.burst), now]
+        bucket[0] += max(now - bucket[1], 0) / 1000 * self._limit.per_second
+        bucket[1] = now
+        if bucket[0] > self._limit.burst:
+            bucket[0] = float(self._limit.burst)
+        if bucket[0] < 1:
+            return False
+        bucket[0] -= 1
+        return True
 
     def forget(self, connection: Hashable) -> None:
         """Drop a closed connection's bucket."""

@@ -94,7 +94,7 @@ class StateSync:
             plain = value
         try:
             text = dump_json(plain)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise StateRejectedError(f"state is not JSON: {error}") from None
         size = len(text.encode())
         if size > MAX_STATE_BYTES:
