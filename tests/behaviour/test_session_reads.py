@@ -378,7 +378,7 @@ async def test_missing_pieces_and_media_are_reported(host: Any) -> None:
 
 
 async def test_an_append_reads_nothing_and_writes_two_rows(host: Any) -> None:
-    session = await filled(host, 60)
+    session = await filled(host, 50)  # far from where the index begins another sitting
     host.sql.counting = True
     host.sql.rows_read = host.sql.rows_written = 0
     for number in range(5):

@@ -8,7 +8,6 @@ all. Context blocks, search entries and the session registry are upgraded by the
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import cast
@@ -17,6 +16,7 @@ from palimpsest.errors import MigrationError
 from palimpsest.hosts.interface import Sql
 from palimpsest.messages import COMPACTION_PREFIX, Message
 from palimpsest.store.context import ContextStore
+from palimpsest.store.message_tables import PIECES
 from palimpsest.store.messages import Encoded, MessageStore, encode_message, parse_content
 from palimpsest.store.overlays import OverlayStore
 from palimpsest.store.payloads import PayloadStore
@@ -165,7 +165,7 @@ class _Mover:
             if message is None or message["id"] != identifier:
                 if self._tree.row(place, identifier) is None:
                     raise MigrationError(f"message {identifier!r} is missing after the upgrade")
-            elif self._reader.one(place, identifier) != json.loads(content):
+            elif self._reader.one(place, identifier) != parse_content(content):
                 raise MigrationError(f"message {identifier!r} changed in the upgrade")
         count = self._sql.execute(
             "select count(*) from assistant_messages where session = ?", place.number
@@ -253,6 +253,11 @@ def _oldest_of_cycle(parents: dict[str, str | None], identifier: str) -> str:
 
 
 def _raw(identifier: str, role: str, content: str) -> Encoded:
-    """An old row that holds no message, kept as it is: reading it reports what is wrong."""
+    """An old row that holds no message, kept as it is: reading it reports what is wrong.
+
+    Its text is kept in pieces, so that no read of its neighbours has to parse it.
+    """
     message: Message = {"id": identifier, "role": role, "parts": []}
-    return Encoded(message, content, len(content.encode()), TOKENS_PER_MESSAGE, 0, None, [])
+    return Encoded(
+        message, "null", len(content.encode()), TOKENS_PER_MESSAGE, PIECES, content or " ", []
+    )

@@ -6,7 +6,6 @@ the payloads and the search index always change together.
 
 from __future__ import annotations
 
-import json
 from typing import NamedTuple, cast
 
 from palimpsest.errors import (
@@ -16,7 +15,8 @@ from palimpsest.errors import (
     UnknownParentError,
 )
 from palimpsest.hosts.interface import Sql
-from palimpsest.messages import Message, dump_json
+from palimpsest.json_input import load_json
+from palimpsest.messages import MAX_MESSAGE_NESTING, Message, dump_json
 from palimpsest.store.message_tables import (
     FORGOTTEN,
     MAX_SEQ,
@@ -81,7 +81,7 @@ def encode_message(message: Message) -> Encoded:
     :raises LimitError: it is larger than :data:`MAX_MESSAGE_BYTES`.
     """
     try:
-        text = dump_json(message)
+        text = dump_json(message, max_nesting=MAX_MESSAGE_NESTING)
         _ = (message["id"] + message["role"]).encode()
     except UnicodeEncodeError as error:
         raise InvalidMessageError(f"id and role must be valid Unicode text: {error}") from error
@@ -482,8 +482,8 @@ class MessageStore:
 def parse_content(text: str) -> Message | None:
     """A stored message; None where the text is no message."""
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
+        value = load_json(text)
+    except ValueError:
         return None
     if not isinstance(value, dict):
         return None
