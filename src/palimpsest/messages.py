@@ -26,20 +26,54 @@ MAX_ID_LENGTH = 1024
 """The longest message or session id, in characters."""
 
 
-# No check for cycles: a value that holds itself is nested too deeply like any other.
+MAX_NESTING = 256
+"""How deeply arrays and objects may be nested in JSON that is written."""
+
+MAX_MESSAGE_NESTING = 240
+"""The same for a message: what carries it to a client or into an export adds levels of its own."""
+
+# No check for cycles: a value that holds itself is nested too deeply like any other, and that is
+# looked for first, because the encoder would end a Worker's process instead of raising an error.
 _COMPACT = json.JSONEncoder(
     ensure_ascii=False, check_circular=False, separators=(",", ":"), allow_nan=False
 )
+_CONTAINERS = frozenset({dict, list, tuple})
 _COMPACT_ASCII = json.JSONEncoder(check_circular=False, separators=(",", ":"), allow_nan=False)
 
 
-def dump_json(value: Any) -> str:
+def is_nested_deeper(value: Any, limit: int) -> bool:
+    """Whether arrays and objects are nested more than ``limit`` deep, or hold themselves."""
+    level: list[Any] = [value]
+    depth = 0
+    while level:
+        inner: dict[int, Any] = {}  # by identity: what is held in two places is looked at once
+        for holder in level:
+            kind = type(holder)
+            if kind is dict:
+                held = holder.values()
+            elif kind is list or kind is tuple:
+                held = holder
+            else:
+                continue
+            for item in held:
+                if type(item) in _CONTAINERS:
+                    inner[id(item)] = item
+        depth += 1
+        if depth > limit:
+            return True
+        level = list(inner.values())
+    return False
+
+
+def dump_json(value: Any, *, max_nesting: int = MAX_NESTING) -> str:
     """Compact JSON. Lone surrogates, which UTF-8 cannot carry, stay as ``\\udXXX`` escapes.
 
     :raises ValueError: the value holds NaN or an infinity.
     :raises TypeError: the value holds something that JSON has no form for.
     :raises RecursionError: the value is nested too deeply, or holds itself.
     """
+    if type(value) in _CONTAINERS and is_nested_deeper(value, max_nesting):
+        raise RecursionError(f"arrays and objects are nested more than {max_nesting} deep")
     text = _COMPACT.encode(value)
     if text.isascii():
         return text

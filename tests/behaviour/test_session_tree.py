@@ -170,6 +170,21 @@ async def test_a_message_that_holds_itself_is_refused(host: Host) -> None:
         await session.append_message(message)
 
 
+async def test_a_deeply_nested_message_is_refused_and_the_object_goes_on(host: Host) -> None:
+    session = Session.create(host)
+    for depth in (300, 5_000, 100_000):
+        deep: Any = "core"
+        for _ in range(depth):
+            deep = [deep]
+        message = text("a")
+        message["metadata"] = {"deep": deep}
+        with pytest.raises(InvalidMessageError, match="nested"):
+            await session.append_message(message)
+        while isinstance(deep, list):  # so that freeing it does not recurse either
+            deep = deep.pop()
+    assert await session.get_history() == []
+
+
 async def test_a_batch_is_added_whole_or_not_at_all(host: Host) -> None:
     session = await filled(host, 1)
     results = await session.append_messages([text("a"), text("b"), text("c")])
