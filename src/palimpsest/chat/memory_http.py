@@ -12,8 +12,13 @@ from palimpsest.messages import COMPACTION_PREFIX
 MAX_TIMELINE = 5_000
 """The most messages of a timeline: the newest."""
 
-MAX_FILE_BYTES = 10_000_000
-"""What clients are told of the size of one attached file: as base64, two fit into a frame."""
+MAX_FILE_BYTES = 5_000_000
+"""What clients are told of the size of one attached file.
+
+Accepting and storing a message takes eight to nine times its size of the interpreter's memory, on
+top of 43 MiB (measured in workerd): with a file of 5 MB, as base64, that stays below the 128 MB
+that an isolate has.
+"""
 
 
 async def memory(call: Call) -> HttpResponse:
