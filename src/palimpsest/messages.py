@@ -43,18 +43,12 @@ _COMPACT_ASCII = json.JSONEncoder(check_circular=False, separators=(",", ":"), a
 
 def is_nested_deeper(value: Any, limit: int) -> bool:
     """Whether arrays and objects are nested more than ``limit`` deep, or hold themselves."""
-    level: list[Any] = [value]
+    level: list[Any] = [value] if type(value) in _CONTAINERS else []
     depth = 0
     while level:
         inner: dict[int, Any] = {}  # by identity: what is held in two places is looked at once
         for holder in level:
-            kind = type(holder)
-            if kind is dict:
-                held = holder.values()
-            elif kind is list or kind is tuple:
-                held = holder
-            else:
-                continue
+            held: Any = holder.values() if type(holder) is dict else holder
             for item in held:
                 if type(item) in _CONTAINERS:
                     inner[id(item)] = item
@@ -72,7 +66,7 @@ def dump_json(value: Any, *, max_nesting: int = MAX_NESTING) -> str:
     :raises TypeError: the value holds something that JSON has no form for.
     :raises RecursionError: the value is nested too deeply, or holds itself.
     """
-    if type(value) in _CONTAINERS and is_nested_deeper(value, max_nesting):
+    if is_nested_deeper(value, max_nesting):
         raise RecursionError(f"arrays and objects are nested more than {max_nesting} deep")
     text = _COMPACT.encode(value)
     if text.isascii():
