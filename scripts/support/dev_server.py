@@ -22,7 +22,15 @@ from support.wrangler import dev_command, environment
 READY_SECONDS = 120.0
 _ENDED_ON_REQUEST = (0, -signal.SIGINT, -signal.SIGTERM, 130, 143)
 _TABLE = ("┌", "├", "│", "└", "Attaching additional modules")
-_HIDDEN = ("Ready on", "Unable to fetch the `Request.cf`", "getaddrinfo", "    at ", "No bindings")
+_PROBE = "/agents/"
+_HIDDEN = (
+    "Ready on",
+    "Unable to fetch the `Request.cf`",
+    "getaddrinfo",
+    "    at ",
+    "No bindings",
+    f"GET {_PROBE} 400",
+)
 
 
 def prepare() -> None:
@@ -100,7 +108,7 @@ def _wait_until_ready(process: subprocess.Popen[str], ip: str, port: int) -> boo
         try:
             connection = http.client.HTTPConnection(host, port, timeout=30)
             with closing(connection):
-                connection.request("GET", "/agents/")
+                connection.request("GET", _PROBE)
                 connection.getresponse().read()
             return True
         except (OSError, http.client.HTTPException):

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 
 from palimpsest.errors import PalimpsestError
 
+SUMMARY = "Chat with an agent, look into a conversation, move it."
+
 COMMANDS = {
     "chat": "palimpsest.cli.chat",
     "inspect": "palimpsest.cli.inspect",
@@ -22,7 +24,7 @@ COMMANDS = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code (2 for a refusal with its reason)."""
-    parser = argparse.ArgumentParser(prog="palimpsest", description=__doc__)
+    parser = argparse.ArgumentParser(prog="palimpsest", description=SUMMARY)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, module_name in COMMANDS.items():
         try:

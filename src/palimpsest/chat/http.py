@@ -269,6 +269,10 @@ async def chat(call: Call) -> HttpResponse:
         if earlier is not None and not isinstance(earlier, list):
             raise RequestError(400, "bad_request", "'messages' must be an array")
         body["messages"] = [*cast("list[Any]", earlier or []), message]
+    elif "messages" not in body:
+        raise RequestError(
+            400, "bad_request", "expected 'message', a text, or 'messages', an array"
+        )
     body.pop("id", None)  # the AI SDK's chat id; the session is chosen by the address
     try:
         request = parse_chat_body(body, request_id)

@@ -38,7 +38,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "url", help="a Worker (http://127.0.0.1:8787) or an agent (…/agents/assistant/default)"
     )
-    parser.add_argument("message", nargs="?", help="send this, print the answer and leave")
+    parser.add_argument(
+        "message",
+        nargs="?",
+        help="send this, print the answer and leave; directly behind the address",
+    )
     parser.add_argument("--agent", default="assistant", help="class of the agent (assistant)")
     parser.add_argument("--name", default="default", help="name of the agent (default)")
     parser.add_argument("--session", default="", help="session id (the agent's first session)")

@@ -28,8 +28,8 @@ class EndpointError(PalimpsestError):
 
 def _text_of(error: HTTPError) -> str:
     try:
-        body = json.loads(error.read())
-        return str(body["error"]["message"])
+        told = json.loads(error.read())["error"]
+        return told if isinstance(told, str) else str(told["message"])
     except (ValueError, KeyError, TypeError):
         return f"the agent answered with status {error.code}"
 

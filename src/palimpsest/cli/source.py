@@ -21,7 +21,10 @@ from palimpsest.interchange import read_conversation
 from palimpsest.session.exchange import import_conversation
 from palimpsest.session.manager import SessionManager
 
-SOURCE_HELP = "an agent's address (http://...), its database file, or an exported conversation"
+SOURCE_HELP = (
+    "an agent's address (http://HOST/agents/AGENT/NAME), its database file, "
+    "or an exported conversation"
+)
 
 _SQLITE_HEADER = b"SQLite format 3\0"
 _TIMEOUT_SECONDS = 60.0
@@ -73,7 +76,8 @@ class RemoteAgent:
 def _error_text(body: bytes) -> str:
     text = body.decode(errors="replace")
     try:
-        return str(json.loads(text)["error"]["message"])
+        told = json.loads(text)["error"]
+        return told if isinstance(told, str) else str(told["message"])
     except (ValueError, KeyError, TypeError):
         return text[:300]
 
