@@ -8,7 +8,7 @@ and part types are kept as they are. JSON keys stay in the ecosystem's camelCase
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
 from palimpsest.errors import InvalidMessageError, ReservedIdError
@@ -48,8 +48,8 @@ def is_nested_deeper(value: Any, limit: int) -> bool:
     while level:
         inner: dict[int, Any] = {}  # by identity: what is held in two places is looked at once
         for holder in level:
-            held: Any = holder.values() if type(holder) is dict else holder
-            for item in held:
+            members = cast("dict[Any, Any]", holder).values() if type(holder) is dict else holder
+            for item in cast("Iterable[Any]", members):
                 if type(item) in _CONTAINERS:
                     inner[id(item)] = item
         depth += 1

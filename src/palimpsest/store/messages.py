@@ -36,7 +36,7 @@ from palimpsest.store.search_index import Entry, SearchIndex
 from palimpsest.store.tree import MessageTree
 from palimpsest.tokens import count_message_tokens
 
-MAX_MESSAGE_BYTES = 24 * 1024 * 1024
+MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 """The largest message, as JSON with its media inline: what an isolate can hold a few times."""
 
 _COLUMNS = (
