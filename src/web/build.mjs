@@ -42,6 +42,7 @@ await mkdir(target, { recursive: true });
 await Promise.all([
   copyFile(join(here, "index.html"), join(target, "index.html")),
   copyFile(join(here, "icon.svg"), join(target, "icon.svg")),
+  copyFile(join(here, "_headers"), join(target, "_headers")),
   copyFile(join(font, "files/literata-latin-wght-normal.woff2"), join(target, "literata.woff2")),
   copyFile(join(font, "files/literata-latin-wght-italic.woff2"), join(target, "literata-italic.woff2")),
 ]);

@@ -31,6 +31,14 @@ def test_only_the_pages_own_files_are_loaded_and_run() -> None:
         assert not {"http:", "https:", "*"} & set(directives[name])
 
 
+def test_no_other_site_may_frame_the_page() -> None:
+    # A meta tag cannot say this; Cloudflare and wrangler read the file _headers beside the page.
+    lines = (WEB / "_headers").read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "/*"
+    assert "  Content-Security-Policy: frame-ancestors 'none'" in lines
+    assert '"_headers"' in (WEB / "build.mjs").read_text(encoding="utf-8")
+
+
 def test_no_source_of_the_page_makes_html_or_code_from_text() -> None:
     sources = [path for path in WEB.rglob("*") if path.suffix in (".ts", ".tsx")]
     assert len(sources) > 20
