@@ -6,8 +6,12 @@ The public names, re-exported. What belongs to the Worker's edge is in
 
 from palimpsest.actor.agent import Agent
 from palimpsest.actor.callables import callable_method
+from palimpsest.actor.client import AgentClient
 from palimpsest.actor.connections import Connection
+from palimpsest.actor.fibers import Fiber
 from palimpsest.actor.hooks import Reject
+from palimpsest.actor.queue import QueueItem
+from palimpsest.actor.schedules import Schedule, ScheduledRun
 from palimpsest.chat.agent import ChatAgent
 from palimpsest.compaction.extractive import ExtractiveSummarizer
 from palimpsest.compaction.head_tail import CompactResult, create_compact_function
@@ -35,6 +39,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Agent",
+    "AgentClient",
     "AgentContextProvider",
     "AgentSearchProvider",
     "BudgetRatioPolicy",
@@ -44,14 +49,18 @@ __all__ = [
     "Connection",
     "ContextBlock",
     "ExtractiveSummarizer",
+    "Fiber",
     "HttpRequest",
     "HttpResponse",
     "Message",
     "Model",
     "OfflineModel",
     "PerSession",
+    "QueueItem",
     "R2SkillProvider",
     "Reject",
+    "Schedule",
+    "ScheduledRun",
     "SearchResult",
     "Session",
     "SessionInfo",
