@@ -16,6 +16,13 @@ const TYPES = {
   woff2: "font/woff2",
 };
 
+// What the file _headers asks of Cloudflare.
+const PROTECTION = {
+  "content-security-policy": "frame-ancestors 'none'",
+  "referrer-policy": "no-referrer",
+  "x-content-type-options": "nosniff",
+};
+
 const fileOf = (pathname) => (pathname.endsWith("/") ? `${pathname}index.html` : pathname);
 
 export default {
@@ -24,6 +31,7 @@ export default {
     if (!isRead || request.headers.has("upgrade")) return env.WORKER.fetch(request);
     const url = new URL(request.url);
     const file = fileOf(url.pathname);
+    if (file === "/_headers") return env.WORKER.fetch(request);
     const found = await env.FILES.fetch(new Request(new URL(file, url), { method: request.method }));
     const isListing = found.headers.get("content-type") === "application/json";
     if (!found.ok || isListing) {
@@ -33,6 +41,7 @@ export default {
     const headers = new Headers(found.headers);
     const type = TYPES[file.slice(file.lastIndexOf(".") + 1)];
     if (type) headers.set("content-type", type);
+    for (const [name, value] of Object.entries(PROTECTION)) headers.set(name, value);
     return new Response(found.body, { status: found.status, headers });
   },
 };

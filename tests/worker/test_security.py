@@ -109,3 +109,12 @@ def test_pages_of_other_origins_send_no_credentials(assistant: Workerd) -> None:
         assert response.headers["access-control-allow-origin"] == "*"
         assert response.headers["access-control-allow-credentials"] is None
         assert response.headers["set-cookie"] is None
+
+
+def test_the_page_comes_with_headers_that_protect_it(assistant: Workerd) -> None:
+    with urllib.request.urlopen(f"{assistant.url}/", timeout=30) as response:
+        headers = response.headers
+        assert "text/html" in headers["content-type"]
+    assert headers["content-security-policy"] == "frame-ancestors 'none'"
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
