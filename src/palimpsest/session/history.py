@@ -6,7 +6,7 @@ conversation has become.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from palimpsest.errors import UnknownMessageError
@@ -115,52 +115,34 @@ class History:
 
         At least ``min_messages`` are returned, however large they are.
         """
-        found = self.pieces(leaf_id, True)
-        if found is None:
+        place = self.place()
+        leaf = None if place is None else self.leaf(place, leaf_id)
+        if place is None or leaf is None:
             return RecentHistory([], False, 0)
-        place, pieces = found
-        kept: list[Piece] = []
-        count, size, truncated = 0, 0, False
+        total = self._stores.tree.totals(place, leaf)
+        newest: list[Message] = []
+        size = 0
 
-        def fits(piece_size: int) -> bool:
-            nonlocal count, size
-            if count >= min_messages and size + piece_size > max_bytes:
-                return False
-            count += 1
-            size += piece_size
-            return True
+        def likely() -> int:
+            """How many more messages of the usual size fit, and a few, in one read's bytes."""
+            usual = total.bytes // total.length + 1
+            budget = min(max_bytes - size, TARGET_BYTES)
+            return max(min_messages - len(newest), budget * 17 // (usual * 16)) + 4
 
-        for piece in reversed(pieces):
+        for piece in reversed(self._stores.overlays.render(place, leaf)):
             if isinstance(piece, Overlay):
-                truncated = not fits(len(piece.stored.summary.encode()))
-                if not truncated:
-                    kept.append(piece)
+                shown = overlay_message(piece.stored)
+                sized = iter([(shown, len(piece.stored.summary.encode()))])
             else:
-                low = piece.high + 1
-                for seq, bytes_of in self._stores.reader.sizes_backward(place, piece):
-                    if not fits(bytes_of):
-                        truncated = True
-                        break
-                    low = seq
-                if low <= piece.high:
-                    kept.append(Interval(piece.run, low, piece.high))
-            if truncated:
-                break
-        kept.reverse()
-        messages = self._read_pieces(place, kept, count)
-        leaf = self.leaf(place, leaf_id)
-        total = 0 if leaf is None else self._stores.tree.totals(place, leaf).bytes
-        return RecentHistory(messages, truncated, total)
-
-    def _read_pieces(self, place: Place, pieces: Sequence[Piece], rows: int) -> list[Message]:
-        messages: list[Message] = []
-        for piece in pieces:
-            if isinstance(piece, Overlay):
-                messages.append(overlay_message(piece.stored))
-            else:
-                for chunk in self._stores.reader.chunks(place, [piece], first_rows=max(rows, 1)):
-                    messages += chunk
-        return messages
+                sized = self._stores.reader.backward(place, piece, likely)
+            for message, bytes_of in sized:
+                if len(newest) >= min_messages and size + bytes_of > max_bytes:
+                    newest.reverse()
+                    return RecentHistory(newest, True, total.bytes)
+                newest.append(message)
+                size += bytes_of
+        newest.reverse()
+        return RecentHistory(newest, False, total.bytes)
 
     def page(self, leaf_id: str | None, before: str | None, limit: int) -> HistoryPage:
         """Up to ``limit`` original messages that end before ``before`` (or with the leaf).

@@ -224,10 +224,20 @@ class SessionParts:
         inserted: bool = False,
     ) -> None:
         """What follows a committed change: the compaction trigger, then the listeners."""
-        if self._compacts and kind != "compact":
-            self.compactor.after_write()
+        if kind != "compact":
+            self._consider_compaction()
         if self._changes.has_listeners:
-            await self._changes.emit(ChangeEvent(kind, self._id, tuple(ids), message, inserted))
+            await self._tell(kind, ids, message, inserted)
+
+    def _consider_compaction(self) -> None:
+        """Let the engine, where one is configured, compare the context with its trigger."""
+        if self._policy is not None or self._threshold is not None:
+            self.compactor.after_write()
+
+    async def _tell(
+        self, kind: ChangeKind, ids: Iterable[str], message: Message | None, inserted: bool
+    ) -> None:
+        await self._changes.emit(ChangeEvent(kind, self._id, tuple(ids), message, inserted))
 
     def subscribe(self, listener: ChangeListener) -> Callable[[], None]:
         """Call ``listener(event)`` after each change; returns the function that ends this."""

@@ -231,7 +231,9 @@ class Session(SessionParts):
         :raises LimitError: it is too large.
         """
         result = self._writer.append(validate_message(message), parent_id)
-        await self._changed("append", (result.message["id"],), result.message, result.inserted)
+        self._consider_compaction()
+        if self._changes.has_listeners:
+            await self._tell("append", (result.message["id"],), result.message, result.inserted)
         return result
 
     async def append_messages(

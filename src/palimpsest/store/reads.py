@@ -101,17 +101,42 @@ class MessageReader:
                     rows = _next_rows(len(messages), size, target)
                     yield messages
 
+    def backward(
+        self, place: Place, interval: Interval, rows: Callable[[], int]
+    ) -> Iterator[tuple[Message, int]]:
+        """The messages of a range with the size of each, the newest first, lazily.
+
+        :param rows: how many the next statement should bring; asked before each.
+        """
+        high = interval.high
+        while high >= interval.low:
+            sizes: list[int] = []
+            wanted = max(1, min(MAX_ROWS, rows()))
+            messages, edge, _ = self._chunk(place, interval.low, high, wanted, True, sizes)
+            yield from zip(reversed(messages), reversed(sizes), strict=True)
+            high = edge - 1
+
     def _chunk(
-        self, place: Place, low: int, high: int, rows: int, newest_first: bool
+        self,
+        place: Place,
+        low: int,
+        high: int,
+        rows: int,
+        newest_first: bool,
+        sizes: list[int] | None = None,
     ) -> tuple[list[Message], int, int]:
-        """Messages from one end of a range, in ascending order; the last seq seen; their size."""
+        """Messages from one end of a range, in ascending order; the last seq seen; their size.
+
+        :param sizes: filled with the size of each, if given.
+        """
+        listed = "group_concat(bytes)" if sizes is not None else "null"
         while True:
             first, last = low, high
             if high - low >= rows:
                 first, last = (high - rows + 1, high) if newest_first else (low, low + rows - 1)
             try:
                 found = self._sql.execute(
-                    "select count(*), max(extra), sum(bytes), group_concat(content)"
+                    f"select count(*), max(extra), sum(bytes), {listed}, group_concat(content)"
                     " from assistant_ordered_messages"
                     " where key between cast(? as integer) and cast(? as integer)",
                     place.base + first,
@@ -123,12 +148,16 @@ class MessageReader:
                 rows = max(1, rows // 4)
                 continue
             edge = first if newest_first else last
-            count, extra, size, text = cast("tuple[int, int, int, str | None]", tuple(found))
+            count, extra, size, each, text = cast(
+                "tuple[int, int, int, str | None, str | None]", tuple(found)
+            )
             if text is None:
                 return [], self._skip_gap(place, low, high, newest_first, edge), 0
             if extra and size > MAX_BYTES and rows > 1:
                 rows = max(1, rows // 4)  # most of these bytes are not in the text read so far
                 continue
+            if sizes is not None:
+                sizes += map(int, str(each).split(","))
             messages = None if extra else _parse_list(text, count)
             if messages is None:
                 messages = self._singly(place.base + first, place.base + last)
@@ -201,28 +230,6 @@ class MessageReader:
                 )[0][0]
                 found += [HistoryRowStat(*values) for values in json.loads(str(text))]
         return found
-
-    def sizes_backward(self, place: Place, interval: Interval) -> Iterator[tuple[int, int]]:
-        """Sequence number and size of each message of a range, the newest first, lazily."""
-        high, rows = interval.high, 64
-        while high >= interval.low:
-            text = self._sql.execute(
-                "select group_concat(key || ' ' || bytes) from (select key, bytes from"
-                " assistant_ordered_messages"
-                " where key between cast(? as integer) and cast(? as integer)"
-                " order by key desc limit cast(? as integer))",
-                place.base + interval.low,
-                place.base + high,
-                rows,
-            )[0][0]
-            if text is None:
-                return
-            for entry in str(text).split(","):
-                key, _, size = entry.partition(" ")
-                high = int(key) % SESSION_SPAN
-                yield high, int(size)
-            high -= 1
-            rows = min(rows * 4, MAX_ROWS)
 
 
 def _parse_list(text: str, count: int) -> list[Message] | None:
