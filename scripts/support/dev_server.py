@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from contextlib import closing
@@ -53,6 +54,25 @@ def serve(port: int, ip: str, state: Path | None) -> int:
     prepare()
     _check_port(ip, port)
     command = dev_command(port, state or STATE, ip)
+    while True:
+        code, was_ready = _run(command, ip, port)
+        if code in _ENDED_ON_REQUEST or not was_ready:
+            return 0 if code in _ENDED_ON_REQUEST else code
+        print("\nThe server ended (see above). It starts again when src/ or wrangler.toml changes.")
+        sys.stdout.flush()
+        before = _watched()
+        while _watched() == before:
+            time.sleep(0.3)
+
+
+def _watched() -> dict[Path, int]:
+    """When what the Worker is made of was last changed."""
+    files = [ROOT / "wrangler.toml", *(ROOT / "src").rglob("*.py")]
+    return {file: file.stat().st_mtime_ns for file in files if file.is_file()}
+
+
+def _run(command: list[str], ip: str, port: int) -> tuple[int, bool]:
+    """Run wrangler until it ends: its exit code, and whether it was ready before."""
     process = subprocess.Popen(
         command,
         cwd=ROOT,
@@ -66,20 +86,24 @@ def serve(port: int, ip: str, state: Path | None) -> int:
 
     def stop(number: int, frame: object) -> None:
         del number, frame
+        if process.poll() is not None:
+            sys.exit(0)  # it waits for a change
         _end(process)
 
     signal.signal(signal.SIGINT, stop)
     signal.signal(signal.SIGTERM, stop)
     reader = threading.Thread(target=_copy_output, args=(process,), daemon=True)
     reader.start()
+    ready = False
     try:
-        if _wait_until_ready(process, ip, port):
+        ready = _wait_until_ready(process, ip, port)
+        if ready:
             print(_welcome(port), flush=True)
         code = process.wait()
     finally:
         _end(process)
         reader.join(timeout=5)
-    return 0 if code in _ENDED_ON_REQUEST else code
+    return code, ready
 
 
 def _check_port(ip: str, port: int) -> None:
