@@ -107,7 +107,7 @@ def install_urllib_transport() -> None:
     from pyodide_http import _urllib
 
     # The flag is worked out when the package is first imported, perhaps before this.
-    vars(pyodide_http)["_SHOULD_PATCH"] = True
+    pyodide_http.__dict__["_SHOULD_PATCH"] = True
     pyodide_http.patch_urllib()
     urllib.request.urlopen = _complete(_urllib.urlopen)
     urllib.request.OpenerDirector.open = _as_method(urllib.request.urlopen)  # type: ignore[method-assign]
