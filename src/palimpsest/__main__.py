@@ -45,6 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if missing is not None:
         print(f"palimpsest: install {missing}: pip install 'palimpsest[cli]'", file=sys.stderr)
         return 2
+    if len(rest) == 1 and not rest[0].startswith("-") and getattr(options, "message", "") is None:
+        options.message = rest.pop()  # argparse gives up an optional argument that follows options
     if rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     try:

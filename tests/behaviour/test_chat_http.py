@@ -187,6 +187,17 @@ async def test_export_and_import_keep_branches_times_and_summaries(host: Any) ->
     assert overlay["summary"] == "they greeted"
 
 
+async def test_an_imported_session_is_listed_under_a_name(host: Any) -> None:
+    rig = await started(host)
+    head = {"type": "session", "name": "Trip to Oslo"}
+    lines = [json.dumps(head), json.dumps(user("u1", "When do we fly?"))]
+    await rig.http("POST", "import", "\n".join(lines).encode(), session="named")
+    await rig.http("POST", "import", json.dumps([user("u2", "A first question")]).encode())
+    _, listed = await rig.http("GET", "sessions")
+    names = {session["id"]: session["name"] for session in listed["sessions"]}
+    assert names == {"named": "Trip to Oslo", "": "A first question"}
+
+
 async def test_a_bad_import_changes_nothing(host: Any) -> None:
     rig = await started(host)
     good = json.dumps(user("u1", "x"))

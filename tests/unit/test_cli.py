@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import sqlite3
@@ -12,6 +13,7 @@ import pytest
 
 from palimpsest.__main__ import main
 from palimpsest.auth import verify_token
+from palimpsest.cli.source import add_token_argument
 from palimpsest.hosts.local import LocalHost
 from palimpsest.messages import text_message
 from palimpsest.session.manager import SessionManager
@@ -135,3 +137,17 @@ def test_token_is_made_from_the_environments_secret(
     grant = verify_token("a secret of enough bytes", token, now=0)
     assert (grant.subject, grant.names, grant.readonly) == ("ann", ("ann-*",), True)
     assert main(["token", "ann", "--hours", "0"]) == 2
+
+
+def test_message_may_follow_the_options(capsys: pytest.CaptureFixture[str]) -> None:
+    address = "http://127.0.0.1:9"
+    assert main(["chat", address, "--agent", "x", "hello"]) != 0
+    assert "unrecognized" not in capsys.readouterr().err
+
+
+def test_token_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PALIMPSEST_TOKEN", "from-the-environment")
+    parser = argparse.ArgumentParser()
+    add_token_argument(parser)
+    assert parser.parse_args([]).token == "from-the-environment"
+    assert parser.parse_args(["--token", "given"]).token == "given"

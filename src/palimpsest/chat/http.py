@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from palimpsest.actor.http import json_response
 from palimpsest.chat.clientframes import clear
+from palimpsest.chat.conversation import NEW_NAME, title_from
 from palimpsest.chat.endpoints import Call, RequestError, Route, route
 from palimpsest.chat.frames import ChatRequest, FrameError, parse_chat_body
 from palimpsest.chat.lane import Lane
@@ -18,6 +19,7 @@ from palimpsest.hosts.interface import HttpResponse
 from palimpsest.interchange import Conversation, read_conversation
 from palimpsest.messages import Message, dump_json, text_message, text_of
 from palimpsest.session.exchange import content_lines, import_conversation
+from palimpsest.session.manager import MAX_NAME_LENGTH
 from palimpsest.session.search import SearchResult
 from palimpsest.store import turns as rows
 from palimpsest.store.turns import StoredTurn
@@ -238,11 +240,24 @@ async def import_messages(call: Call) -> HttpResponse:
     result = await import_conversation(
         lane.conversation.session, conversation, behind=await lane.conversation.leaf_id()
     )
+    await _register(call, conversation)
     chosen = conversation.session.get("activeLeafId")
     lane.conversation.show(chosen if isinstance(chosen, str) else None)
     await lane.broadcast_transcript()
     call.agent.tell_sessions_changed(call.session_id)
     return json_response({"imported": result.imported, "skipped": result.skipped})
+
+
+async def _register(call: Call, conversation: Conversation) -> None:
+    """List the session that was imported into, under its own name or its first message's."""
+    if not conversation.messages:
+        return
+    name = conversation.session.get("name")
+    if not isinstance(name, str) or not name.strip():
+        messages = (entry.message for entry in conversation.messages)
+        user = next((message for message in messages if message["role"] == "user"), None)
+        name = NEW_NAME if user is None else title_from(user)
+    await call.agent.sessions.ensure(call.session_id, name[:MAX_NAME_LENGTH])
 
 
 def _read(call: Call) -> Conversation:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import os
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -22,9 +21,8 @@ from palimpsest.cli.connection import ChatConnection
 from palimpsest.cli.interactive import InteractiveChat
 from palimpsest.cli.lines import read_lines
 from palimpsest.cli.scripted import ScriptedChat
+from palimpsest.cli.source import add_token_argument
 from palimpsest.cli.terminal import TerminalView
-
-TOKEN_VARIABLE = "PALIMPSEST_TOKEN"
 
 FAILED = 1
 MISUSED = 2
@@ -41,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "message",
         nargs="?",
-        help="send this, print the answer and leave; directly behind the address",
+        help="send this, print the answer and leave",
     )
     parser.add_argument("--agent", default="assistant", help="class of the agent (assistant)")
     parser.add_argument("--name", default="default", help="name of the agent (default)")
@@ -51,11 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("ask", "always", "never"),
         help="tool calls that need approval: ask (at a terminal), always or never (elsewhere)",
     )
-    parser.add_argument(
-        "--token",
-        default=os.environ.get(TOKEN_VARIABLE, ""),
-        help=f"for an agent that asks for one (default: ${TOKEN_VARIABLE})",
-    )
+    add_token_argument(parser)
     parser.add_argument("--json", action="store_true", help="write every event as a JSON line")
 
 

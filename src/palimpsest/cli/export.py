@@ -8,7 +8,13 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
-from palimpsest.cli.source import SOURCE_HELP, RemoteAgent, is_address, opened_copy
+from palimpsest.cli.source import (
+    SOURCE_HELP,
+    RemoteAgent,
+    add_token_argument,
+    is_address,
+    opened_copy,
+)
 from palimpsest.hosts.local import LocalHost
 from palimpsest.session.exchange import export_lines
 from palimpsest.session.manager import SessionManager
@@ -21,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", help=SOURCE_HELP)
     parser.add_argument("--session", default="", help="the session (default: the default session)")
     parser.add_argument("--output", "-o", type=Path, help="the file (default: standard output)")
-    parser.add_argument("--token", help="token for an agent that asks for one")
+    add_token_argument(parser)
 
 
 def run(options: argparse.Namespace) -> int:

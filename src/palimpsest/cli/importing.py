@@ -14,7 +14,13 @@ from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
-from palimpsest.cli.source import RemoteAgent, is_address, is_database, opened_copy
+from palimpsest.cli.source import (
+    RemoteAgent,
+    add_token_argument,
+    is_address,
+    is_database,
+    opened_copy,
+)
 from palimpsest.errors import InvalidImportError
 from palimpsest.hosts.local import LocalHost
 from palimpsest.interchange import Conversation, read_conversation
@@ -33,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--from-session", default="", help="the session to read, where the file is a database"
     )
-    parser.add_argument("--token", help="token for an agent that asks for one")
+    add_token_argument(parser)
 
 
 def run(options: argparse.Namespace) -> int:

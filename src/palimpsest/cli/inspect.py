@@ -9,7 +9,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from palimpsest.cli.source import SOURCE_HELP, RemoteAgent, is_address, opened_copy
+from palimpsest.cli.source import (
+    SOURCE_HELP,
+    RemoteAgent,
+    add_token_argument,
+    is_address,
+    opened_copy,
+)
 from palimpsest.hosts.local import LocalHost
 from palimpsest.jobs import Jobs
 from palimpsest.messages import text_of, tool_name, tool_parts
@@ -26,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", help=SOURCE_HELP)
     parser.add_argument("--session", default="", help="the session (default: the default session)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--token", help="token for an agent that asks for one")
+    add_token_argument(parser)
 
 
 def run(options: argparse.Namespace) -> int:

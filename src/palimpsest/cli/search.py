@@ -8,7 +8,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from palimpsest.cli.source import SOURCE_HELP, RemoteAgent, is_address, opened_copy
+from palimpsest.cli.source import (
+    SOURCE_HELP,
+    RemoteAgent,
+    add_token_argument,
+    is_address,
+    opened_copy,
+)
 from palimpsest.hosts.local import LocalHost
 from palimpsest.session.manager import SessionManager
 
@@ -24,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--session", help="search this session only")
     parser.add_argument("--limit", type=int, default=10, help="results at most (default 10)")
     parser.add_argument("--json", action="store_true", help="print one JSON object a line")
-    parser.add_argument("--token", help="token for an agent that asks for one")
+    add_token_argument(parser)
 
 
 def run(options: argparse.Namespace) -> int:

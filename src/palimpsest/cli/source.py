@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
+import os
 import shutil
 import tempfile
 import urllib.error
@@ -28,6 +30,19 @@ SOURCE_HELP = (
 
 _SQLITE_HEADER = b"SQLite format 3\0"
 _TIMEOUT_SECONDS = 60.0
+
+
+TOKEN_VARIABLE = "PALIMPSEST_TOKEN"
+"""The environment variable that holds a token where none is given."""
+
+
+def add_token_argument(parser: argparse.ArgumentParser) -> None:
+    """The option ``--token``, the same for every command."""
+    parser.add_argument(
+        "--token",
+        default=os.environ.get(TOKEN_VARIABLE, ""),
+        help=f"for an agent that asks for one (default: ${TOKEN_VARIABLE})",
+    )
 
 
 def is_address(source: str) -> bool:
