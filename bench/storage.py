@@ -3,8 +3,8 @@
 The three run in the same workerd binary and are measured in turn, from outside, on loopback. An
 operation's time is that of a request that carries it out many times, less that of one that does
 so few times, so that the cost of a request does not enter. A cold read is the first request to an
-object in a new process that has served another object before. Messages have about 240 characters;
-those of the large conversation about 2,000.
+object in a new process that has served another object for a while. Messages have about 240
+characters; those of the large conversation about 2,000.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ PHRASE = "copper lantern"
 QUESTION = "What did we decide about the copper lantern last week?"
 RECENT_BYTES = 64 * 1024
 LARGE_CHARACTERS = 2_000
+WARMING = 30
+"""Rounds of requests to another object before a cold read: code is compiled as it is used."""
+
 FEW, MANY = 10, 110
 """How many appends the two requests carry out that are compared."""
 
@@ -130,8 +133,8 @@ class Peer:
             self._connection = None
         self.running.kill()
         self.running.start()
-        for _ in range(3):
-            self.load("warm", 2)
+        for _ in range(WARMING):
+            self.load("warm", 10)
             for operation in ("append", "history"):
                 self.send("warm", operation)
             self.send("warm", "recent", bytes=RECENT_BYTES)
@@ -375,6 +378,7 @@ def measure_large(bench: Bench, ours: Peer, scale: int) -> None:
         raise RuntimeError(f"{count} messages were read of {large}")
     ours.send("large", "recent", bytes=RECENT_BYTES)
     heaps.append(ours.heap("large"))
+    ours.restart()
     for name, size in (("small", small), ("large", large)):
         lay_overlay(ours, name, size)
     result = medians(
