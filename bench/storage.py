@@ -34,6 +34,9 @@ PHRASE = "copper lantern"
 QUESTION = "What did we decide about the copper lantern last week?"
 RECENT_BYTES = 64 * 1024
 LARGE_CHARACTERS = 2_000
+IDLE_SECONDS = 3.0
+"""After this long without a request the server may have closed a connection."""
+
 WARMING = 30
 """Rounds of requests to another object before a cold read: code is compiled as it is used."""
 
@@ -68,16 +71,18 @@ class Peer:
         self.running = running
         self._sizes: dict[str, int] = {}
         self._connection: http.client.HTTPConnection | None = None
+        self._used = 0.0
 
     def send(self, name: str, operation: str, body: Any = None, **query: Any) -> dict[str, Any]:
         """Carry out one operation on the object ``name``."""
-        if self._connection is None:
+        if self._connection is None or time.monotonic() - self._used > IDLE_SECONDS:
             self._connection = http.client.HTTPConnection("127.0.0.1", self.running.port)
         data = None if body is None else json.dumps(body, separators=(",", ":"))
         path = f"/agents/bench/{name}?{urlencode({'op': operation, **query})}"
         self._connection.request("GET" if data is None else "POST", path, data)
         response = self._connection.getresponse()
         text = response.read()
+        self._used = time.monotonic()
         if response.status != 200:
             raise RuntimeError(f"{operation}: {response.status} {text[:500]!r}")
         return json.loads(text)
