@@ -836,3 +836,19 @@ async def test_a_summary_of_what_is_gone_meanwhile_is_never_laid(host: Any, chan
     go_on.set()
     await running
     assert all("secret" not in stored.summary for stored in await session.get_compactions())
+
+
+async def test_another_session_object_that_compacts_nothing_does_not_take_the_job_over(
+    host: Any,
+) -> None:
+    configured = Session.create(host).compact_after(300)
+    for number in range(40):
+        role = "user" if number % 2 == 0 else "assistant"
+        text = f"Box {number} has the code BX-{number} and stands in room {number}."
+        await configured.append_message(text_message(f"m{number}", role, text))
+    reader = Session.create(host)
+    assert reader.compactor.trigger_tokens is None
+    await reader.append_message(text_message("last", "user", "hello"))
+    await host.advance(5)
+    assert len(await configured.get_compactions()) == 1
+    assert configured.context_tokens() <= 300

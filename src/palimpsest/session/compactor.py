@@ -95,7 +95,6 @@ class Compactor:
         self._after_commit = after_commit
         self._jobs = CompactionJobs.of(host)
         self._state = self._jobs.state
-        self._jobs.add(self._session_id, lambda: self)
         self._policy: CompactionPolicy | CustomFunction | None = None
         self._threshold: int | None = None
         self._counter: Callable[[TokenCountInput], object] | None = None
@@ -132,6 +131,9 @@ class Compactor:
         self._counter = token_counter
         self._news.on_error = on_error
         self._counter_input = counter_input
+        if self.trigger_tokens is not None:
+            # Another Session over the same id that compacts nothing must not take the job over.
+            self._jobs.add(self._session_id, lambda: self)
 
     def add_listener(self, listener: Callable[[Frame], None]) -> Callable[[], None]:
         """Send ``listener`` every frame for clients; returns the function that ends this."""
