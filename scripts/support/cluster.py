@@ -14,7 +14,13 @@ from pathlib import Path
 
 from support.errors import SetupError
 from support.worker_config import WorkerDefinition, render_config
-from support.workerd import ensure_snapshot, free_port, serve_command
+from support.workerd import (
+    END_SECONDS,
+    end_process,
+    ensure_snapshot,
+    free_port,
+    serve_command,
+)
 
 KEY_BYTES = 32
 """The shortest key that workerd accepts for the traffic between instances."""
@@ -183,14 +189,8 @@ class Instance:
 
     def _end(self, number: signal.Signals) -> None:
         process, self.process = self.process, None
-        if process is None:
-            return
-        process.send_signal(number)
-        try:
-            process.wait(timeout=self.settings.stop_timeout_ms / 1000 + 10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        if process is not None:
+            end_process(process, number, self.settings.stop_timeout_ms / 1000 + END_SECONDS)
 
     def log_tail(self, lines: int = 40) -> str:
         """The end of the instance's log."""

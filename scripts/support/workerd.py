@@ -20,6 +20,9 @@ from support.runtime_bundle import ensure_bundle, installed_version
 from support.worker_config import DEVELOPMENT_FLAG, WorkerDefinition, render_config
 
 START_SECONDS = 60.0
+END_SECONDS = 10.0
+"""How long a stopping workerd is waited for."""
+
 SNAPSHOT_NAME = "snapshot.bin"
 
 
@@ -161,14 +164,8 @@ class Workerd:
 
     def _end(self, number: signal.Signals) -> None:
         process, self.process = self.process, None
-        if process is None:
-            return
-        process.send_signal(number)
-        try:
-            process.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        if process is not None:
+            end_process(process, number, END_SECONDS)
 
     def log(self) -> str:
         """Everything that workerd and the Worker have logged."""
@@ -189,6 +186,16 @@ class Workerd:
             raise WorkerdError("it is not running")
         status = Path(f"/proc/{self.process.pid}/statm").read_text()
         return int(status.split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def end_process(process: subprocess.Popen[bytes], number: signal.Signals, seconds: float) -> None:
+    """Send a signal, and SIGKILL if the process has not ended ``seconds`` later."""
+    process.send_signal(number)
+    try:
+        process.wait(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def serve_command(config: Path, snapshot: Path | None = None) -> list[str]:
