@@ -25,7 +25,7 @@ from palimpsest.compaction.tool_pairs import (
 )
 from palimpsest.errors import CompactionRangeError, SummaryRefusedError
 from palimpsest.messages import COMPACTION_PREFIX, Message
-from palimpsest.session.compactor_store import CompactionStore, PathEntry
+from palimpsest.session.compactor_store import CompactionStore, PathEntry, PathSource
 from palimpsest.session.summarizing import (
     RangeSource,
     RangeSummarizer,
@@ -40,9 +40,6 @@ CustomFunction = Callable[..., "Awaitable[object] | object"]
 
 CountMessages = Callable[[list[Message]], Awaitable[int]]
 """The session's token counter on a list of messages."""
-
-Commit = Callable[[Callable[[], StoredCompaction | None]], StoredCompaction | None]
-"""Runs the overlay's insertion in the transaction that also keeps the engine's state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +71,7 @@ class CompactionRun:
 
     def __init__(
         self,
-        store: CompactionStore,
+        store: PathSource,
         limit: int | None,
         count: CountMessages | None,
     ) -> None:
@@ -119,18 +116,6 @@ class CompactionRun:
         summarizer = RangeSummarizer(self._store, chosen)
         summary = await summarizer.summarize(source, limit, fallback=fallback)
         return Prepared(source.first_id, source.last_id, summary, token, leaf_id)
-
-    def commit(self, prepared: Prepared, commit: Commit) -> StoredCompaction | None:
-        """Store a prepared overlay; None when its range changed meanwhile."""
-        return commit(
-            lambda: self._store.insert_overlay(
-                prepared.summary,
-                prepared.from_id,
-                prepared.to_id,
-                expected_token=prepared.token,
-                leaf_id=prepared.leaf_id,
-            )
-        )
 
     def _token(self, from_id: str, to_id: str, leaf_id: str | None) -> str:
         token = self._store.range_token(from_id, to_id, leaf_id)
@@ -212,12 +197,23 @@ class CompactionRun:
         return Prepared(source.first_id, source.last_id, result.summary, token, leaf_id)
 
 
+def insert_prepared(store: CompactionStore, prepared: Prepared) -> StoredCompaction | None:
+    """Store a prepared overlay; None when its range changed meanwhile."""
+    return store.insert_overlay(
+        prepared.summary,
+        prepared.from_id,
+        prepared.to_id,
+        expected_token=prepared.token,
+        leaf_id=prepared.leaf_id,
+    )
+
+
 def is_policy(value: object) -> bool:
     """Whether this is a policy that the engine runs itself, not a plain function."""
     return all(hasattr(value, name) for name in ("plan", "trigger_tokens", "summarize"))
 
 
-def rendered_messages(store: CompactionStore, entries: list[PathEntry]) -> list[Message]:
+def rendered_messages(store: PathSource, entries: list[PathEntry]) -> list[Message]:
     """The content of a rendered path, summaries included; entries gone meanwhile are left out."""
     stored: dict[str, Message] = {}
     for batch in read_batches(store, [entry for entry in entries if entry.overlay is None]):

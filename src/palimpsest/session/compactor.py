@@ -39,7 +39,9 @@ from palimpsest.session.compaction_run import (
     CompactionRun,
     CustomFunction,
     PathChanged,
+    Prepared,
     count_with,
+    insert_prepared,
     is_policy,
     rendered_messages,
 )
@@ -450,13 +452,6 @@ class Compactor:
         run = CompactionRun(self._store, limit, self._count if self._counter else None)
         policy = TightPolicy.of(self._policy) if request.tight else self._policy
 
-        def commit(
-            insert: Callable[[], StoredCompaction | None],
-        ) -> StoredCompaction | None:
-            return self._store.transaction(
-                lambda: self._insert(insert, request.request_id, before, fallback)
-            )
-
         for _ in range(MAX_CONFLICTS):
             try:
                 prepared = await run.prepare(policy, request.leaf_id, fallback=fallback)
@@ -465,7 +460,9 @@ class Compactor:
             if prepared is None:
                 self._wait_for_growth(before, share=50)
                 return CompactionOutcome("nothing", before, before, reason="nothing to compact")
-            stored = run.commit(prepared, commit)
+            stored = self._store.transaction(
+                functools.partial(self._insert, prepared, request.request_id, before, fallback)
+            )
             if stored is not None:
                 after = self.estimate()
                 self._news.log(
@@ -476,12 +473,12 @@ class Compactor:
 
     def _insert(
         self,
-        insert: Callable[[], StoredCompaction | None],
+        prepared: Prepared,
         request_id: str | None,
         before: int,
         fallback: bool,
     ) -> StoredCompaction | None:
-        stored = insert()
+        stored = insert_prepared(self._store, prepared)
         if stored is None:
             return None
         after = self._store.context_tokens()

@@ -30,17 +30,8 @@ class PathEntry:
     overlay: StoredCompaction | None = None
 
 
-class CompactionStore(Protocol):
-    """The storage of one session, as the engine sees it."""
-
-    @property
-    def session_id(self) -> str:
-        """The session's id; '' is the default session."""
-        ...
-
-    def context_tokens(self) -> int:
-        """Tokens of the active path as rendered, and of the frozen prompt, in constant time."""
-        ...
+class PathSource(Protocol):
+    """One session's messages, as a compaction reads them before it stores anything."""
 
     def path_entries(self, leaf_id: str | None = None) -> list[PathEntry]:
         """The rendered path to a leaf (the active one by default), the root first."""
@@ -56,6 +47,19 @@ class CompactionStore(Protocol):
         Appends and updates outside the range do not change it. None if an end is unknown, the
         ends are reversed, or they are not on one path.
         """
+        ...
+
+
+class CompactionStore(PathSource, Protocol):
+    """The storage of one session, as the engine sees it."""
+
+    @property
+    def session_id(self) -> str:
+        """The session's id; '' is the default session."""
+        ...
+
+    def context_tokens(self) -> int:
+        """Tokens of the active path as rendered, and of the frozen prompt, in constant time."""
         ...
 
     def insert_overlay(

@@ -24,7 +24,7 @@ from palimpsest.compaction.standing import (
 from palimpsest.compaction.validation import check_summary
 from palimpsest.errors import ContextOverflowError, SummaryRefusedError
 from palimpsest.messages import Message
-from palimpsest.session.compactor_store import CompactionStore, PathEntry
+from palimpsest.session.compactor_store import PathEntry, PathSource
 from palimpsest.tokens import count_message_tokens, count_string_tokens
 
 DEFAULT_WINDOW = 32_000
@@ -96,12 +96,12 @@ class RangeSource:
         last = self.entries[-1]
         return last.overlay.to_message_id if last.overlay else last.id
 
-    def batches(self, store: CompactionStore) -> Iterator[list[Message]]:
+    def batches(self, store: PathSource) -> Iterator[list[Message]]:
         """The stored messages of the range that no earlier summary covers, in bounded lists."""
         return read_batches(store, [entry for entry in self.entries if entry.overlay is None])
 
 
-def read_batches(store: CompactionStore, entries: Sequence[PathEntry]) -> Iterator[list[Message]]:
+def read_batches(store: PathSource, entries: Sequence[PathEntry]) -> Iterator[list[Message]]:
     """The content of entries in lists of about :data:`BATCH_BYTES`, read as they are asked for."""
     ids: list[str] = []
     size = 0
@@ -118,7 +118,7 @@ def read_batches(store: CompactionStore, entries: Sequence[PathEntry]) -> Iterat
 class RangeSummarizer:
     """Summarizes one range by a policy's summarizer, or without a model."""
 
-    def __init__(self, store: CompactionStore, policy: CompactionPolicy) -> None:
+    def __init__(self, store: PathSource, policy: CompactionPolicy) -> None:
         self._store = store
         self._policy = policy
 
