@@ -9,6 +9,7 @@ import asyncio
 import json
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
@@ -31,7 +32,7 @@ makes a queue, and how long that is depends on the machine.
 QUESTIONS = 3
 """How many turns of another client are answered before the attackers may end."""
 
-TAKEN = {"type": "rpc", "method": "nobody has this", "args": []}
+TAKEN: dict[str, Any] = {"type": "rpc", "method": "nobody has this", "args": []}
 """A call that is answered behind everything sent before it."""
 
 CLOSED = "closed"
