@@ -1,70 +1,79 @@
-"""docs/limits.md names constants that exist, with the values that they have."""
+"""``docs/limits.md`` names the constants of the code, with their values."""
 
 from __future__ import annotations
 
 import importlib
 import re
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-TEXT = (Path(__file__).parents[2] / "docs" / "limits.md").read_text(encoding="utf-8")
+import palimpsest
+from palimpsest.actor.rate import RateLimit
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "limits.md"
+DEFAULT_MODULE = "palimpsest.hosts.interface"
 
 
-def rows() -> list[tuple[str, str]]:
-    """Value and constant of each row that names a constant of a module."""
-    default = "hosts.interface"
-    found: list[tuple[str, str]] = []
-    for line in TEXT.splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if not line.startswith("| ") or len(cells) != 3:
+def _rows() -> list[tuple[str, str]]:
+    """Each constant of the tables with the row that it stands in."""
+    rows: list[tuple[str, str]] = []
+    for line in DOCUMENT.read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if len(cells) != 3 or not line.startswith("|") or cells[1] == "Value":
             continue
-        names = re.findall(r"`((?:[a-z_]+\.)*[A-Z_]{4,}|(?:Chat)?Agent\.\w+)`", cells[2])
-        module = default
-        for name in names:
-            path, _, constant = name.rpartition(".")
-            module = path or module
-            found.append((cells[1], f"{module}.{constant}"))
-    return found
+        module = DEFAULT_MODULE
+        for name in re.findall(r"`([\w.]*[A-Za-z_])`", cells[2]):
+            if "." in name and not name[0].isupper():
+                module = f"palimpsest.{name.rpartition('.')[0]}"
+            rows.append(
+                (
+                    name
+                    if name[0].isupper() and "." in name
+                    else f"{module}.{name.rpartition('.')[2]}",
+                    cells[1],
+                )
+            )
+    return rows
 
 
-def value_of(name: str) -> Any:
-    path, _, constant = name.rpartition(".")
-    if path in ("Agent", "ChatAgent"):
-        owner: Any = getattr(importlib.import_module("palimpsest"), path)
-    else:
-        owner = importlib.import_module(f"palimpsest.{path}")
-    return getattr(owner, constant)
+def _value(name: str) -> Any:
+    if name[0].isupper():
+        holder, _, attribute = name.partition(".")
+        return getattr(getattr(palimpsest, holder), attribute)
+    module, _, attribute = name.rpartition(".")
+    return getattr(importlib.import_module(module), attribute)
 
 
-def test_there_are_rows() -> None:
-    assert len(rows()) > 40
+def _figures(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, RateLimit):
+        return astuple(value)
+    return cast("tuple[Any, ...]", value) if isinstance(value, tuple) else (value,)
 
 
-@pytest.mark.parametrize(("said", "name"), rows(), ids=lambda value: str(value)[:60])
-def test_the_value_is_the_constants(said: str, name: str) -> None:
-    value = value_of(name)
-    numbers = {float(number.replace(",", "")) for number in re.findall(r"\d[\d,.]*\d|\d", said)}
-    if "2^53" in said:
-        numbers.add(2**53 - 1)
-    unit = 1.0
-    for word, factor in (
-        ("MiB", 2**20),
-        ("minutes", 60_000),
-        ("hours", 3_600_000),
-        ("days", 86_400),
-        ("years", 31_536_000),
-        ("%", 0.01),
-    ):
-        unit = factor if word in said else unit
-    values: list[float]
-    if isinstance(value, tuple):
-        values = [float(item) for item in cast("tuple[float, ...]", value)]
-    elif isinstance(value, int | float):
-        values = [float(value)]
-    else:
-        values = [value.burst, value.per_second]
-    known = {number * factor for number in numbers for factor in (1, unit, 1_000)}
-    for item in values:
-        assert any(abs(item - number) < 1e-6 for number in known), (name, item, said)
+def _renderings(value: Any) -> set[str]:
+    """How a document may write a value; times may be in ms or in s."""
+    number = float(value)
+    written = {f"{number:,.0f}", f"{number * 100:.0f} %", f"{number / 2**20:.0f} MiB"}
+    if number == 2**53 - 1:
+        written.add("2^53 - 1")
+    for seconds in (number, number / 1000):
+        units = {"s": 1, "minutes": 60, "hours": 3600, "days": 86_400, "years": 31_536_000}
+        written |= {f"{seconds / size:,.0f} {unit}" for unit, size in units.items()}
+        written.add(f"{seconds:,.0f}")
+    return written
+
+
+@pytest.mark.parametrize(("name", "row"), _rows())
+def test_a_limit_is_written_as_it_is(name: str, row: str) -> None:
+    for figure in _figures(_value(name)):
+        assert any(text in row for text in _renderings(figure)), (name, figure, row)
+
+
+def test_the_tables_are_read() -> None:
+    names = [name for name, _ in _rows()]
+    assert len(names) > 40
+    assert "palimpsest.hosts.interface.MAX_VALUE_BYTES" in names
+    assert "palimpsest.store.reads.MAX_ROWS" in names
