@@ -29,6 +29,10 @@ class UnknownSessionError(PalimpsestError, LookupError):
     """A session id is not registered."""
 
 
+class SessionProviderError(PalimpsestError):
+    """A session's storage provider lacks what is asked of it, or broke its contract."""
+
+
 class CorruptHistoryError(PalimpsestError):
     """Stored rows contradict each other (a parent cycle, missing continuation rows)."""
 

@@ -11,7 +11,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 from palimpsest.errors import ContextBlockError
 from palimpsest.hosts.interface import Host
@@ -38,8 +38,26 @@ UNLOADING_KEY = "unloading_skills"
 
 WhenChanged = Literal["keep", "remind"]
 
+T = TypeVar("T")
+
 RewriteHistory = Callable[[Callable[[Part], Part | None]], Awaitable[None]]
 """Applies a function to every tool part that the next turn would show, storing what it changes."""
+
+
+class ContextSettings(Protocol):
+    """Where the settings of a session are kept: which skills are loaded, the frozen prompt."""
+
+    def get_config(self, session_id: str, key: str) -> str | None:
+        """A setting, or None."""
+        ...
+
+    def set_config(self, session_id: str, key: str, value: str | None) -> None:
+        """Write a setting; None removes it."""
+        ...
+
+    def transaction(self, body: Callable[[], T]) -> T:
+        """Run ``body``, whose writes are all kept or none."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +140,7 @@ class ContextBlocks:
     :param session_id: the session.
     :param owner: given to built-in providers; an agent or the host.
     :param rewrite_history: how the session changes stored tool parts when a skill is unloaded.
+    :param settings: where loaded skills are noted; None for the object's own database.
     """
 
     def __init__(
@@ -131,12 +150,12 @@ class ContextBlocks:
         *,
         owner: Any = None,
         rewrite_history: RewriteHistory | None = None,
+        settings: ContextSettings | None = None,
     ) -> None:
-        self._host = host
         self._owner = host if owner is None else owner
         self._session_id = session_id
         self._rewrite_history = rewrite_history
-        self._store = ContextStore.open(host.sql)
+        self._store = ContextStore.open(host.sql) if settings is None else settings
         self._definitions: dict[str, _Definition] = {}
         self._prompt: str | None = None
         self._prompt_store: Any = None
@@ -229,13 +248,15 @@ class ContextBlocks:
     async def freeze(self) -> str:
         """The system prompt: the frozen one where there is one, else rendered and frozen now."""
         await self._finish_unloading()
+        frozen = await self.frozen()
+        return await self.refresh() if frozen is None else frozen
+
+    async def frozen(self) -> str | None:
+        """The frozen prompt where there is one; nothing is rendered."""
         if self._prompt_store is not None:
             stored = await resolve(self._prompt_store.get())
             if stored is not None:
                 self._prompt = str(stored)
-                return self._prompt
-        if self._prompt is None:
-            return await self.refresh()
         return self._prompt
 
     async def refresh(self) -> str:
@@ -363,7 +384,7 @@ class ContextBlocks:
             unloading = self._without(UNLOADING_KEY, label, key)
             self._set_pairs(UNLOADING_KEY, [*unloading, (label, key)])
 
-        self._host.sql.transaction(note)
+        self._store.transaction(note)
         return True
 
     def loaded_skill_keys(self) -> set[str]:
@@ -440,7 +461,7 @@ class ContextBlocks:
 class _StoredPrompt:
     """The frozen prompt in the session's own settings."""
 
-    def __init__(self, store: ContextStore, session_id: str) -> None:
+    def __init__(self, store: ContextSettings, session_id: str) -> None:
         self._store = store
         self._session_id = session_id
 

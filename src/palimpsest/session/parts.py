@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from palimpsest.errors import InvalidMessageError
@@ -29,11 +29,27 @@ _SHARED_STORES = "session.stores"
 class SessionParts:
     """How a session is configured, and what it is made of."""
 
-    def __init__(self, owner: Any, session_id: str = "") -> None:
+    def __init__(
+        self,
+        owner: Any,
+        session_id: str = "",
+        *,
+        context: Iterable[Mapping[str, Any]] = (),
+        prompt_store: Any = None,
+        token_counter: Any = None,
+        on_compaction_error: Callable[[Exception], Any] | None = None,
+    ) -> None:
         """A session of an agent (anything with ``.host``) or of a host.
 
+        :param context: blocks, each with the names of :meth:`with_context` (``label``, ...).
+        :param prompt_store: a provider for :meth:`with_cached_prompt`.
+        :param token_counter: see :meth:`compact_after`.
+        :param on_compaction_error: see :meth:`on_compaction_error`.
         :raises TypeError: ``owner`` is neither.
+        :raises ContextBlockError: a block that :meth:`with_context` refuses.
+        :raises CompactionOptionError: no functions.
         """
+        check_options(None, None, token_counter, on_compaction_error)
         self.host: Host = host_of(owner)
         self._owner = owner
         self._id = session_id
@@ -46,18 +62,14 @@ class SessionParts:
         self._writes: Writer | None = None
         self._policy: Any = None
         self._threshold: int | None = None
-        self._token_counter: Any = None
-        self._on_compaction_error: Any = None
+        self._token_counter: Any = token_counter
+        self._on_compaction_error: Any = on_compaction_error
+        for block in context:
+            self.with_context(**block)
+        if prompt_store is not None:
+            self.with_cached_prompt(prompt_store)
 
     # -- building ---------------------------------------------------------------------------
-
-    @classmethod
-    def create(cls, owner: Any) -> Self:
-        """The default session (id '') of an agent or a host.
-
-        :raises TypeError: ``owner`` is neither.
-        """
-        return cls(owner)
 
     def for_session(self, session_id: str) -> Self:
         """Choose the session. Call it before anything else of the builder that reads or writes.
@@ -110,12 +122,14 @@ class SessionParts:
         """Compact when the context is estimated above ``threshold`` tokens, after a write.
 
         :param threshold: 0 compacts whatever can be.
-        :param token_counter: counts instead of the heuristic, when a compaction is considered.
+        :param token_counter: counts instead of the heuristic, when a compaction is considered;
+            None leaves the one there is.
         :raises CompactionOptionError: the threshold is negative or no whole number.
         """
         check_options(None, threshold, token_counter, None)
         self._threshold = threshold
-        self._token_counter = token_counter
+        if token_counter is not None:
+            self._token_counter = token_counter
         return self._configure()
 
     def on_compaction_error(self, handler: Callable[[Exception], Any]) -> Self:

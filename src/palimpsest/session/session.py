@@ -8,7 +8,7 @@ a call runs before its first ``await``: a call is atomic with respect to other t
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Sequence
-from typing import Any
+from typing import Any, Self, cast
 
 from palimpsest.compaction.head_tail import CompactResult
 from palimpsest.errors import InvalidMessageError
@@ -18,6 +18,7 @@ from palimpsest.session.compaction_jobs import CompactionJobs
 from palimpsest.session.history import HistoryPage
 from palimpsest.session.parts import SessionParts, check_session_id, stores_of
 from palimpsest.session.search import SearchResult, search_messages
+from palimpsest.session.storage_provider import check_provider
 from palimpsest.store.reads import TARGET_BYTES
 from palimpsest.store.rows import HistoryRowStat, RecentHistory, StoredCompaction
 
@@ -42,6 +43,30 @@ class Session(SessionParts):
     What is read of a session comes first here, then what changes it, then overlays; the builder
     and the context blocks are those of :class:`SessionParts`.
     """
+
+    def __new__(cls, owner: Any, *arguments: Any, **options: Any) -> Self:
+        """A :class:`~palimpsest.session.provider_session.ProviderSession` for a storage provider.
+
+        :raises SessionProviderError: it is one, but lacks methods; the text lists them.
+        """
+        del arguments, options
+        if cls is Session and check_provider(owner):
+            # Imported here: it is a subclass, and most objects never need it.
+            from palimpsest.session.provider_session import ProviderSession
+
+            return object.__new__(cast("type[Self]", ProviderSession))
+        return object.__new__(cls)
+
+    @classmethod
+    def create(cls, owner: Any) -> Self:
+        """The default session (id '') of an agent or a host, or one over a storage provider.
+
+        :param owner: an agent, a host, or a
+            :class:`~palimpsest.session.storage_provider.SessionProvider`.
+        :raises TypeError: ``owner`` is none of these.
+        :raises SessionProviderError: it is a provider, but lacks methods; the text lists them.
+        """
+        return cls(owner)
 
     # -- reading ----------------------------------------------------------------------------
 

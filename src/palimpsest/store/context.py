@@ -6,10 +6,14 @@ key of another pair, and no block can be mistaken for the cached prompt.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from palimpsest.hosts.interface import Sql
 from palimpsest.store.schema import migrate
+
+T = TypeVar("T")
 
 _TABLES = """
 create table cf_agents_context_blocks (
@@ -163,6 +167,10 @@ class ContextStore:
             key,
             value,
         )
+
+    def transaction(self, body: Callable[[], T]) -> T:
+        """Run ``body`` in one transaction."""
+        return self._sql.transaction(body)
 
     def count_entries(self, session_id: str, label: str) -> int:
         """How many entries a searchable block has."""
