@@ -209,6 +209,16 @@ def test_nothing_inside_closes_a_frame(text: str) -> None:
     assert "<transcript" not in strip_frames(text).lower()
 
 
+def test_blanks_behind_a_bracket_are_read_once() -> None:
+    # With two stretches of blanks in the pattern this took the square of their number: hours.
+    text = "<" + " " * 400_000 + "/" + "\n" * 400_000 + "transcript of a call>"
+    assert strip_frames(text) == ""
+    assert defuse(text).startswith("[")
+    assert defuse(text).endswith("transcript of a call]")
+    harmless = "<" + " " * 800_000 + "b"
+    assert defuse(harmless) == harmless
+
+
 def test_standing_instructions_survive_any_number_of_summaries() -> None:
     rule = "Answer in French.\n\nNever > quote."
     pinned = {**text_message("p", "user", "I am Zoë."), "metadata": {"pinned": True}}

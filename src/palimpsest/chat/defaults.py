@@ -124,6 +124,10 @@ async def compact(turn: Turn) -> AsyncGenerator[Chunk | str, None]:
         yield f"There was nothing to compact ({before:,} tokens)."
     else:
         yield f"The conversation was compacted from {before:,} to {after:,} tokens."
+        if outcome.remaining:
+            yield f" {outcome.remaining:,} more are being summarized in the background."
+        if outcome.error is not None:
+            yield f" The summarizer failed meanwhile: {outcome.error}"
 
 
 def watch_compaction(lane: Lane) -> None:

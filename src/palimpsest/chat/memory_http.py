@@ -132,6 +132,8 @@ async def compact(call: Call) -> HttpResponse:
     }
     if outcome.overlay is not None:
         answer["overlayId"] = outcome.overlay.id
+    if outcome.remaining:
+        answer["tokensRemaining"] = outcome.remaining
     if outcome.reason is not None:
         answer["reason"] = outcome.reason
     return json_response(answer)

@@ -19,7 +19,8 @@ SUMMARY_TAG = "conversation-summary"
 """Encloses a summary where a model reads it in place of the messages."""
 
 _LOOK_ALIKE = re.compile(
-    r"<\s*/?\s*(?:transcript|previous[-_\s]*summary|conversation[-_\s]*summary)\b[^<>]*>?",
+    # Possessive: blanks behind a "<" are tried once, not in every split over the two stretches.
+    r"<\s*+/?+\s*+(?:transcript|previous[-_\s]*summary|conversation[-_\s]*summary)\b[^<>]*>?",
     re.IGNORECASE,
 )
 

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from palimpsest.hosts.interface import Host
 from palimpsest.jobs import Job, Jobs, Postpone
 from palimpsest.store.compaction_state import CompactionStateStore
 
 JOB_KIND = "session.compaction"
-"""The kind of all compaction jobs; the payload is ``{"session": id}``."""
+"""The kind of all compaction jobs; the payload is ``{"session": id}``.
+
+``"remaining": tokens`` stands for a compaction of which a step is done and so much is left: it goes
+on whatever the trigger says. ``"leaf": id`` names its branch, where that is not the active one.
+"""
 
 _SHARED_NAME = "session.compactions"
 _CRASH_PAUSE_MS = 3_600_000
@@ -26,8 +30,12 @@ _TIMEOUT_MS = 780_000
 class JobRunner(Protocol):
     """What the job calls."""
 
-    async def run_job(self) -> int | None:
-        """Compact if it is still due; the time to try again (ms since 1970), or None."""
+    async def run_job(self, continues: bool = False, leaf_id: str | None = None) -> int | None:
+        """Compact if it is still due; the time to try again (ms since 1970), or None.
+
+        :param continues: whether a compaction that was begun goes on.
+        :param leaf_id: the branch that it is for; None for the active one.
+        """
         ...
 
 
@@ -64,14 +72,38 @@ class CompactionJobs:
 
     def put(self, session_id: str, at: int) -> None:
         """Schedule a session's compaction, unless it is scheduled or running already."""
+        if not self.is_scheduled(session_id):
+            self._put(session_id, at, {})
+
+    def put_next_step(self, session_id: str, at: int, remaining: int, leaf_id: str | None) -> None:
+        """Schedule the next step of a compaction; joins the transaction that stores the last one.
+
+        :param remaining: tokens that are left to be summarized.
+        :param at: later than the running job's end, so that the step has an alarm, and with it
+            the CPU time, of its own.
+        """
+        leaf = {} if leaf_id is None else {"leaf": leaf_id}
+        self._put(session_id, at, {"remaining": remaining, **leaf})
+
+    def end_steps(self, session_id: str, at: int) -> None:
+        """What was to go on is complete: the job only looks whether a compaction is due."""
+        if self.remaining(session_id):
+            self._put(session_id, at, {})
+
+    def remaining(self, session_id: str) -> int:
+        """Tokens that are left for further steps of a compaction that was begun; 0 without one."""
+        if not self.is_scheduled(session_id):
+            return 0
+        job = self._jobs.get(job_id(session_id))
+        return 0 if job is None else int(job.payload.get("remaining", 0))
+
+    def _put(self, session_id: str, at: int, more: dict[str, Any]) -> None:
         identifier = job_id(session_id)
-        if self._jobs.status_of(identifier) in ("pending", "running"):
-            return
         self._jobs.put(
             id=identifier,
             kind=JOB_KIND,
             at_ms=at,
-            payload={"session": session_id},
+            payload={"session": session_id, **more},
             lane=identifier,
             max_attempts=_MAX_ATTEMPTS,
             timeout_ms=_TIMEOUT_MS,
@@ -96,7 +128,7 @@ class CompactionJobs:
             # The next write of the session schedules it anew.
             self._host.log({"event": "compaction.no_session", "session": session_id})
             return None
-        again = await engine.run_job()
+        again = await engine.run_job("remaining" in job.payload, job.payload.get("leaf"))
         return None if again is None else Postpone(again)
 
     def _crashed(self, job: Job, error: str, final: bool) -> Postpone | None:

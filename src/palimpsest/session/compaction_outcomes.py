@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from palimpsest.compaction.head_tail import CompactResult
@@ -32,6 +32,8 @@ class CompactionOutcome:
     overlay: StoredCompaction | None = None
     error: Exception | None = None
     reason: str | None = None
+    remaining: int = 0
+    """Tokens of a long backlog that are not summarized yet: further steps follow by themselves."""
 
     @property
     def result(self) -> CompactResult | None:
@@ -40,6 +42,18 @@ class CompactionOutcome:
             return None
         stored = self.overlay
         return CompactResult(stored.from_message_id, stored.to_message_id, stored.summary)
+
+
+def joined(done: CompactionOutcome, step: CompactionOutcome) -> CompactionOutcome:
+    """The outcome of several steps, given that of the steps before and of the newest one.
+
+    What was done before stays done, also where the newest step failed.
+    """
+    if step.status == "compacted":
+        return replace(step, tokens_before=done.tokens_before, error=step.error or done.error)
+    if step.status == "nothing":
+        return replace(done, remaining=0, reason=None)
+    return replace(done, error=step.error, reason=f"a further step failed: {step.reason}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +71,9 @@ class CompactionRequest:
     limit: int | None = None
     tight: bool = False
     """Protect no head and keep as little tail as may be."""
+
+    steps: int = 1
+    """How many steps of a long backlog are done at once; the job does the rest."""
 
     counts_when_cancelled: bool = False
     """Whether a run that is cancelled counts as failed: the job's own time limit cancels it."""

@@ -17,6 +17,7 @@ from palimpsest.compaction.head_tail import (
 )
 from palimpsest.compaction.outline import OutlineEntry, newest_user_index
 from palimpsest.compaction.policy import CompactionPolicy
+from palimpsest.compaction.ranges import fit_range
 from palimpsest.compaction.tool_pairs import (
     NO_TOOLS,
     ToolUse,
@@ -25,12 +26,16 @@ from palimpsest.compaction.tool_pairs import (
 )
 from palimpsest.errors import CompactionRangeError, SummaryRefusedError
 from palimpsest.messages import COMPACTION_PREFIX, Message
+from palimpsest.session.compaction_steps import StepBounds, neighbourhood
 from palimpsest.session.compactor_store import CompactionStore, PathEntry, PathSource
 from palimpsest.session.summarizing import (
+    DEFAULT_WINDOW,
     RangeSource,
     RangeSummarizer,
+    least_gain,
     read_batches,
     require_gain,
+    require_source,
 )
 from palimpsest.store.overlays import overlay_message
 from palimpsest.store.rows import StoredCompaction
@@ -43,12 +48,12 @@ CountMessages = Callable[[list[Message]], Awaitable[int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
-    """The rendered path at one moment."""
+class Step:
+    """Positions on a rendered path: what is summarized now, and the tokens left for later."""
 
-    leaf_id: str | None
-    entries: list[PathEntry]
-    outline: list[OutlineEntry]
+    start: int
+    end: int
+    rest: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,8 @@ class Prepared:
     summary: str
     token: str
     leaf_id: str | None
+    rest: int = 0
+    """Tokens of the policy's range that are left for further steps."""
 
 
 class PathChanged(Exception):
@@ -74,15 +81,19 @@ class CompactionRun:
         store: PathSource,
         limit: int | None,
         count: CountMessages | None,
+        *,
+        must_gain: bool = True,
     ) -> None:
         """A run on one session.
 
         :param limit: the tokens at which compaction starts, which bound tail and summary.
         :param count: the session's own token counter.
+        :param must_gain: whether a gain below :func:`least_gain` is refused.
         """
         self._store = store
         self._limit = limit
         self._count = count
+        self._must_gain = must_gain
 
     async def prepare(
         self,
@@ -95,6 +106,7 @@ class CompactionRun:
 
         :param fallback: summarize without a model.
         :raises PathChanged: a message of the path changed or went away meanwhile.
+        :raises TooLittleGain: it would save next to nothing.
         :raises SummaryRefusedError: no usable summary came.
         :raises Exception: whatever the summarizer raised.
         """
@@ -103,19 +115,30 @@ class CompactionRun:
                 return await self._prepare_custom(cast("CustomFunction", policy), leaf_id)
             policy = CompactFunction(ExtractiveSummarizer())
         chosen = cast("CompactionPolicy", policy)
-        snapshot = await self._snapshot(leaf_id, chosen)
-        span = chosen.plan(snapshot.outline, self._limit)
-        if span is None:
+        entries = self._store.path_entries(leaf_id)
+        step = await self._plan(entries, chosen)
+        if step is None:
             return None
-        source = RangeSource(snapshot.entries[span.start : span.end])
+        source = RangeSource(entries[step.start : step.end])
+        least = 0 if step.rest else self._least_gain(entries)
+        require_source(source, least)
         token = self._token(source.first_id, source.last_id, leaf_id)
         limit = self._limit
         if limit is not None:
             # What stays around the range leaves this much for summary and growth.
-            limit = max(1, limit - sum(entry.tokens for entry in snapshot.entries) + source.tokens)
+            staying = sum(entry.tokens for entry in entries) - source.tokens - step.rest
+            limit = max(1, limit - staying)
         summarizer = RangeSummarizer(self._store, chosen)
         summary = await summarizer.summarize(source, limit, fallback=fallback)
-        return Prepared(source.first_id, source.last_id, summary, token, leaf_id)
+        require_gain(source, summary, least)
+        return Prepared(source.first_id, source.last_id, summary, token, leaf_id, step.rest)
+
+    def _least_gain(self, entries: list[PathEntry]) -> int:
+        """Tokens that a compaction has to save, at least, to be worth its price."""
+        if not self._must_gain:
+            return 0
+        tokens = sum(entry.tokens for entry in entries)
+        return least_gain(tokens if self._limit is None else min(tokens, self._limit))
 
     def _token(self, from_id: str, to_id: str, leaf_id: str | None) -> str:
         token = self._store.range_token(from_id, to_id, leaf_id)
@@ -123,9 +146,38 @@ class CompactionRun:
             raise PathChanged
         return token
 
-    async def _snapshot(self, leaf_id: str | None, policy: CompactionPolicy) -> Snapshot:
-        """The path's outline. Content is read for its tool calls only, in bounded batches."""
-        entries = self._store.path_entries(leaf_id)
+    async def _plan(self, entries: list[PathEntry], policy: CompactionPolicy) -> Step | None:
+        """The part to summarize now: the policy's range, or as much of it as one step takes."""
+        bounds = StepBounds.of(policy, DEFAULT_WINDOW)
+        if bounds.end_of_step(entries, 0, len(entries)) == len(entries):
+            span = policy.plan(await self._outline(entries, policy), self._limit)
+            return None if span is None else Step(span.start, span.end, 0)
+        # Of a long path only a step and its neighbours are read; sizes tell where it lies.
+        sizes = [_outlined(entry, NO_TOOLS, entry.tokens) for entry in entries]
+        whole = policy.plan(sizes, self._limit)
+        if whole is None:
+            return None
+        while True:
+            end = bounds.end_of_step(entries, whole.start, whole.end)
+            low, high = neighbourhood(entries, whole.start, end)
+            outline = await self._outline(entries[low:high], policy)
+            groups = find_tool_groups([entry.tools for entry in outline])
+            span = fit_range(outline, groups, whole.start - low, end - low)
+            if span is not None or end >= whole.end:
+                break
+            bounds = bounds.times(2)  # one tool group, say, that is larger than a step
+        if span is None:
+            return None
+        left = sum(entry.tokens for entry in entries[low + span.end : whole.end])
+        return Step(low + span.start, low + span.end, left if end < whole.end else 0)
+
+    async def _outline(
+        self, entries: list[PathEntry], policy: CompactionPolicy
+    ) -> list[OutlineEntry]:
+        """What a policy sees of entries. Content is read for its tool calls, in bounded batches.
+
+        :raises PathChanged: one of them went away meanwhile.
+        """
         uses: dict[str, ToolUse] = {}
         counts: dict[str, int] = {}
         counter = policy.token_counter or self._count
@@ -139,20 +191,16 @@ class CompactionRun:
                 if counter is not None:
                     counts[message["id"]] = await count_with(counter, [message])
             await asyncio.sleep(0)
-        outline: list[OutlineEntry] = []
-        for entry in entries:
-            if entry.overlay is None and entry.id not in uses:
-                raise PathChanged
-            outline.append(
-                OutlineEntry(
-                    id=entry.id,
-                    role=entry.role,
-                    tokens=counts.get(entry.id, int(entry.tokens * ratio)),
-                    tools=uses.get(entry.id, NO_TOOLS),
-                    is_overlay=entry.overlay is not None,
-                )
+        if any(entry.overlay is None and entry.id not in uses for entry in entries):
+            raise PathChanged
+        return [
+            _outlined(
+                entry,
+                uses.get(entry.id, NO_TOOLS),
+                counts.get(entry.id, int(entry.tokens * ratio)),
             )
-        return Snapshot(leaf_id, entries, outline)
+            for entry in entries
+        ]
 
     async def _examine_counter(self, entries: list[PathEntry]) -> tuple[float, bool]:
         """How the session's counter relates to the stamped estimates, and whether it adds up.
@@ -192,7 +240,7 @@ class CompactionRun:
             for message in batch
         ):
             raise PathChanged
-        require_gain(source, result.summary)
+        require_gain(source, result.summary, self._least_gain(entries))
         token = self._token(source.first_id, source.last_id, leaf_id)
         return Prepared(source.first_id, source.last_id, result.summary, token, leaf_id)
 
@@ -206,6 +254,10 @@ def insert_prepared(store: CompactionStore, prepared: Prepared) -> StoredCompact
         expected_token=prepared.token,
         leaf_id=prepared.leaf_id,
     )
+
+
+def _outlined(entry: PathEntry, uses: ToolUse, tokens: int) -> OutlineEntry:
+    return OutlineEntry(entry.id, entry.role, tokens, uses, entry.overlay is not None)
 
 
 def is_policy(value: object) -> bool:
@@ -296,8 +348,7 @@ def _custom_range(
     groups = find_tool_groups(uses)
     start, end = groups.align_forward(start), groups.align_backward(end)
     outline = [
-        OutlineEntry(entry.id, entry.role, entry.tokens, use, entry.overlay is not None)
-        for entry, use in zip(entries, uses, strict=True)
+        _outlined(entry, use, entry.tokens) for entry, use in zip(entries, uses, strict=True)
     ]
     newest = newest_user_index(outline)
     if newest is not None and start <= newest < end:

@@ -34,6 +34,7 @@ from palimpsest.session.compaction_outcomes import (
     RoomReport,
     TokenCountInput,
     check_options,
+    joined,
 )
 from palimpsest.session.compaction_run import (
     CompactionRun,
@@ -45,8 +46,10 @@ from palimpsest.session.compaction_run import (
     is_policy,
     rendered_messages,
 )
+from palimpsest.session.compaction_steps import LAST_STEP_SHARE, STEP_TOKENS
 from palimpsest.session.compactor_store import CompactionStore
 from palimpsest.session.manual_overlays import insert_manual_overlay
+from palimpsest.session.summarizing import TooLittleGain
 from palimpsest.store.compaction_state import CompactionStatus
 from palimpsest.store.rows import StoredCompaction
 
@@ -69,6 +72,18 @@ COOL_DOWN_MS = 600_000
 
 MAX_CONFLICTS = 3
 """How often a run starts over because its range changed meanwhile."""
+
+STEPS_AT_ONCE = 4
+"""Steps of a long backlog for which a caller waits; the job does the rest, one in each alarm."""
+
+STEP_PAUSE_MS = 50
+"""From a step to the next one's alarm: each alarm has the CPU time of an event of its own."""
+
+SHARE_AFTER_NOTHING = 50
+"""What was nothing to compact is looked at again when the context has grown by one fiftieth."""
+
+SHARE_AFTER_TOO_LITTLE = 10
+"""The same where a summary was made, and would have saved too little."""
 
 BUSY_PAUSE_MS = 2_000
 """How long the job waits for a turn to end before it looks again."""
@@ -202,38 +217,65 @@ class Compactor:
 
     # -- the job --------------------------------------------------------------------------------
 
-    async def run_job(self) -> int | None:
-        """Compact if it is still due; when to try again (ms since 1970), or None."""
+    async def run_job(self, continues: bool = False, leaf_id: str | None = None) -> int | None:
+        """Compact if it is still due, one step of it; when to try again (ms since 1970), or None.
+
+        :param continues: a compaction goes on of which a step is done, whatever the trigger says.
+        :param leaf_id: the branch it is for; None for the active one.
+        """
         if self._busy is not None and self._busy():
             return self._host.now() + BUSY_PAUSE_MS
         trigger = self.trigger_tokens
-        if trigger is None or not self._reaches(trigger, await self._measure()):
+        if not continues and (trigger is None or not self._reaches(trigger, await self._measure())):
+            return None
+        if self._policy is None:
             return None
         request = CompactionRequest(
-            needed=lambda: self._counter is not None or self._is_due(trigger),
+            needed=functools.partial(self._job_is_needed, continues),
             fallback_at=FAILURES_BEFORE_FALLBACK,
+            leaf_id=leaf_id,
             counts_when_cancelled=True,
         )
         outcome = await self._compact(request)
-        await self._mind_own_counter(trigger, outcome.status)
+        if outcome.remaining:
+            return None  # the next step was scheduled with this one
+        if trigger is not None:
+            await self._mind_own_counter(trigger, outcome.status)
         now = self._host.now()
         if outcome.status == "failed":
             failures = self._state.load(self._session_id).failures
             delays = RETRY_DELAYS_MS
             return now + (delays[failures - 1] if 0 < failures <= len(delays) else COOL_DOWN_MS)
         # What came in meanwhile may have made it due again.
-        again = outcome.status == "compacted" and self._counter is None and self._is_due(trigger)
+        again = (
+            outcome.status == "compacted"
+            and trigger is not None
+            and self._counter is None
+            and self._is_due(trigger)
+        )
         return now if again else None
 
+    def _job_is_needed(self, continues: bool) -> bool:
+        """Asked once no other compaction runs: it may have done the job's work."""
+        if continues:
+            return self._jobs.remaining(self._session_id) > 0
+        trigger = self.trigger_tokens
+        return trigger is not None and (self._counter is not None or self._is_due(trigger))
+
     async def _measure(self) -> int:
-        """Tokens by the session's own counter, or by the estimate where it has none or it fails."""
-        if self._counter is None:
-            return self.estimate()
+        """Tokens by the session's own counter, or by the estimate where it has none or it fails.
+
+        A context far above the trigger and longer than a step is not read to be counted.
+        """
+        estimate, trigger = self.estimate(), self.trigger_tokens
+        is_far_above = trigger is not None and estimate >= 2 * trigger
+        if self._counter is None or (is_far_above and estimate > LAST_STEP_SHARE * STEP_TOKENS):
+            return estimate
         try:
             return await self._count(self._rendered())
         except Exception as error:
             await self._report(error)
-            return self.estimate()
+            return estimate
 
     async def _mind_own_counter(self, trigger: int, status: str) -> None:
         """Wait for growth where the session's own counter still stands above the trigger.
@@ -289,6 +331,7 @@ class Compactor:
             fallback_at=FAILURES_BEFORE_FALLBACK,
             leaf_id=leaf_id,
             request_id=request_id,
+            steps=STEPS_AT_ONCE,
         )
         return await self._compact(request)
 
@@ -326,12 +369,19 @@ class Compactor:
                 fallback_at=0,
                 limit=room,
                 tight=tight,
+                steps=STEPS_AT_ONCE,
             )
             outcome = await self._compact(request)
             compacted = compacted or outcome.status == "compacted"
             tokens = self.estimate()
             if tokens <= room:
                 break
+            if outcome.remaining:
+                reason = (
+                    f"a long conversation is being summarized, {outcome.remaining} tokens of it"
+                    " are still to be done; it will fit in a moment"
+                )
+                return RoomReport(False, tokens, budget, compacted, reason)
         return self._room(tokens, budget, reserve_tokens, compacted)
 
     def _exceeds(self, room: int, whatever: bool) -> bool:
@@ -356,6 +406,13 @@ class Compactor:
             outcome = CompactionOutcome("failed", before, before)
             try:
                 outcome = await self._attempt(request, before)
+                for _ in range(request.steps - 1):
+                    tokens = self.estimate()
+                    enough = request.limit is not None and tokens <= request.limit
+                    if outcome.error is not None or not outcome.remaining or enough:
+                        break
+                    self._news.send(self._frame("compacting", tokens))
+                    outcome = joined(outcome, await self._attempt(request, tokens))
             finally:
                 # Also after a cancelled turn: no client is left behind in "compacting".
                 frame = self._frame("idle", self.estimate())
@@ -364,6 +421,8 @@ class Compactor:
                         "tokensBefore": outcome.tokens_before,
                         "tokensAfter": outcome.tokens_after,
                     }
+                    if outcome.remaining:
+                        frame["compacted"]["tokensRemaining"] = outcome.remaining
                 self._news.send(frame)
         if outcome.status == "compacted" and self._after_commit is not None:
             await self._after_commit()
@@ -384,6 +443,7 @@ class Compactor:
             status.tokens_after or 0,
             overlay,
             reason="this request was carried out before",
+            remaining=self._jobs.remaining(self._session_id),
         )
 
     async def _attempt(self, request: CompactionRequest, before: int) -> CompactionOutcome:
@@ -406,6 +466,7 @@ class Compactor:
         except Exception as failure:
             await self._report(failure)
             self._wait_for_growth(self.estimate(), share=4)
+            self._jobs.end_steps(self._session_id, self._host.now())
             return CompactionOutcome("failed", before, before, None, failure, str(failure))
         return dataclasses.replace(outcome, error=error)
 
@@ -449,7 +510,12 @@ class Compactor:
         limit = request.limit if request.limit is not None else self.trigger_tokens
         if limit is not None:
             limit = max(1, limit - self._prompt_tokens())
-        run = CompactionRun(self._store, limit, self._count if self._counter else None)
+        run = CompactionRun(
+            self._store,
+            limit,
+            self._count if self._counter else None,
+            must_gain=request.limit is None,  # where a turn has to fit, any gain may do
+        )
         policy = TightPolicy.of(self._policy) if request.tight else self._policy
 
         for _ in range(MAX_CONFLICTS):
@@ -457,24 +523,37 @@ class Compactor:
                 prepared = await run.prepare(policy, request.leaf_id, fallback=fallback)
             except PathChanged:
                 continue
+            except TooLittleGain as small:
+                return self._nothing(before, SHARE_AFTER_TOO_LITTLE, str(small))
             if prepared is None:
-                self._wait_for_growth(before, share=50)
-                return CompactionOutcome("nothing", before, before, reason="nothing to compact")
+                return self._nothing(before, SHARE_AFTER_NOTHING, "nothing to compact")
             stored = self._store.transaction(
-                functools.partial(self._insert, prepared, request.request_id, before, fallback)
+                functools.partial(self._insert, prepared, request, before, fallback)
             )
             if stored is not None:
                 after = self.estimate()
                 self._news.log(
-                    "compaction.committed", before=before, after=after, fallback=fallback
+                    "compaction.committed",
+                    before=before,
+                    after=after,
+                    fallback=fallback,
+                    remaining=prepared.rest,
                 )
-                return CompactionOutcome("compacted", before, after, stored)
+                return CompactionOutcome(
+                    "compacted", before, after, stored, remaining=prepared.rest
+                )
         raise CompactionError("the conversation changed each time it was summarized")
+
+    def _nothing(self, tokens: int, share: int, reason: str) -> CompactionOutcome:
+        """Nothing was compacted, and nothing is tried by itself before the context has grown."""
+        self._wait_for_growth(tokens, share)
+        self._jobs.end_steps(self._session_id, self._host.now())
+        return CompactionOutcome("nothing", tokens, tokens, reason=reason)
 
     def _insert(
         self,
         prepared: Prepared,
-        request_id: str | None,
+        request: CompactionRequest,
         before: int,
         fallback: bool,
     ) -> StoredCompaction | None:
@@ -485,9 +564,17 @@ class Compactor:
         trigger = self.trigger_tokens
         # Without headroom the next write would compact again for next to nothing.
         next_tokens = after + max(1, after // 4) if trigger is not None and after >= trigger else 0
+        now = self._host.now()
+        if prepared.rest:
+            next_tokens = 0
+            self._jobs.put_next_step(
+                self._session_id, now + STEP_PAUSE_MS, prepared.rest, request.leaf_id
+            )
+        else:
+            self._jobs.end_steps(self._session_id, now)
         self._state.record(
             self._session_id,
-            request_id=request_id,
+            request_id=request.request_id,
             overlay_id=stored.id,
             tokens_before=before,
             tokens_after=after,

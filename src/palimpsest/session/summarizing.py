@@ -60,6 +60,12 @@ MAX_KEPT_SHARE = 0.9
 SMALL_SUMMARY_TOKENS = 24
 """A summary of at most this many tokens is never refused for its size."""
 
+LEAST_GAIN_SHARE = 0.02
+"""What a compaction must save, as a share of the context (or of the trigger, if that is less).
+
+Less is not worth a call of the model, and every compaction makes a provider's prompt cache void.
+"""
+
 _EXTRACT_TOKENS = 50_000
 _REQUEST_OVERHEAD = 700
 _OVERFLOW_HINTS = (
@@ -147,9 +153,7 @@ class RangeSummarizer:
             summary, found = await self._extract(extractor, source, previous, budget)
         else:
             summary, found = await self._ask(source, previous, budget)
-        summary = add_standing(check_summary(summary), merge_standing(standing, found))
-        require_gain(source, summary)
-        return summary
+        return add_standing(check_summary(summary), merge_standing(standing, found))
 
     @staticmethod
     def budget(source: RangeSource, previous: str, limit: int | None) -> int:
@@ -217,19 +221,43 @@ class RangeSummarizer:
         return summary, standing
 
 
-def require_gain(source: RangeSource, summary: str) -> None:
+class TooLittleGain(Exception):
+    """A compaction would save next to nothing."""
+
+
+def least_gain(tokens: int) -> int:
+    """Tokens that a compaction of a context of so many tokens has to save, at least."""
+    return int(tokens * LEAST_GAIN_SHARE)
+
+
+def require_source(source: RangeSource, least: int) -> None:
+    """Refuse a range whose new messages have fewer than ``least`` tokens, before it is summarized.
+
+    :raises TooLittleGain: the best of summaries could save no more.
+    """
+    fresh = sum(entry.tokens for entry in source.entries if entry.overlay is None)
+    if fresh < least:
+        raise TooLittleGain(f"only {fresh} tokens could be summarized, {least} are worth it")
+
+
+def require_gain(source: RangeSource, summary: str, least: int = 0) -> None:
     """Refuse a summary that is not worth laying over its source.
 
-    A very short one is taken as it is: ranges of a few words have nothing to gain or lose.
-
-    :raises SummaryRefusedError: it is as large as its source, or nearly.
+    :raises SummaryRefusedError: it is as large as its source, or nearly. A very short one is no
+        fault of the summarizer.
+    :raises TooLittleGain: it saves fewer than ``least`` tokens.
     """
     tokens = count_message_tokens({"parts": [{"type": "text", "text": summary}]})
-    if tokens <= SMALL_SUMMARY_TOKENS:
-        return
-    if tokens >= source.tokens or tokens > source.tokens * MAX_KEPT_SHARE + MIN_SUMMARY_TOKENS:
+    if tokens > SMALL_SUMMARY_TOKENS and (
+        tokens >= source.tokens or tokens > source.tokens * MAX_KEPT_SHARE + MIN_SUMMARY_TOKENS
+    ):
         raise SummaryRefusedError(
             f"the summary has {tokens} tokens and replaces {source.tokens}: nothing is gained"
+        )
+    if source.tokens - tokens < least:
+        raise TooLittleGain(
+            f"the summary has {tokens} tokens and replaces {source.tokens}:"
+            f" {least} would have to be saved"
         )
 
 

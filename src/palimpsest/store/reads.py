@@ -8,7 +8,7 @@ parsed once.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, cast
 
 from palimpsest.errors import CorruptHistoryError, LimitError
@@ -210,9 +210,9 @@ class MessageReader:
                 place.number,
                 json.dumps(list(ids[start : start + 500])),
             )
-            for key in sorted(int(row[0] or 0) for row in rows):
-                message = self._singly(key, key)[0]
-                found[message["id"]] = message
+            for interval in _neighbours([int(row[0] or 0) - place.base for row in rows]):
+                for chunk in self.chunks(place, [interval]):
+                    found.update((message["id"], message) for message in chunk)
         return [found[one] for one in ids if one in found]
 
     def stats(self, place: Place, intervals: Sequence[Interval]) -> list[HistoryRowStat]:
@@ -230,6 +230,17 @@ class MessageReader:
                 )[0][0]
                 found += [HistoryRowStat(*values) for values in json.loads(str(text))]
         return found
+
+
+def _neighbours(sequence_numbers: Iterable[int]) -> list[Interval]:
+    """Sequence numbers as ranges of those that follow one another: a range is one read."""
+    found: list[list[int]] = []
+    for number in sorted(sequence_numbers):
+        if found and found[-1][1] == number - 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return [Interval(0, low, high) for low, high in found]
 
 
 def _parse_list(text: str, count: int) -> list[Message] | None:
