@@ -23,6 +23,32 @@ def test_values_come_back_as_they_were_bound(host: Any) -> None:
     assert row == [None, 1, 7, -MAX_INTEGER, 1.5, "text\0with 🐈", b"\0\xff", b"view"]
 
 
+@pytest.mark.parametrize("value", [None, True, 7, 1.5, -MAX_INTEGER, "text 🐈", b"\0\xff"])
+def test_one_value_comes_back_as_in_a_row(host: Any, value: Any) -> None:
+    found = host.sql.value("select ? as value", value)
+    assert found == value
+    assert type(found) is (int if value is True else type(value))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "select 1 as value where false",
+        "select 1 as value union all select 2",
+        "select 1 as other",
+        "nonsense",
+    ],
+)
+def test_one_value_is_the_column_value_of_one_row(host: Any, statement: str) -> None:
+    with pytest.raises(SqlError):
+        host.sql.value(statement)
+
+
+def test_one_value_is_limited_as_rows_are(host: Any) -> None:
+    with pytest.raises(LimitError):
+        host.sql.value("select ? as value", "x" * 2_000_001)
+
+
 def test_integers_bind_as_real(host: Any) -> None:
     assert host.sql.execute("select typeof(?), typeof(cast(? as integer))", 5, 5) == [
         ["real", "integer"]

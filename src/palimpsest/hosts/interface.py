@@ -75,6 +75,15 @@ class Sql(Protocol):
         """
         ...
 
+    def value(self, sql: str, *bindings: SqlValue) -> SqlValue:
+        """The column ``value`` of the only row of one reading statement.
+
+        Costs half of what :meth:`execute` costs for the same row.
+
+        :raises SqlError: it returns no row, or more than one; and all that ``execute`` raises.
+        """
+        ...
+
     def transaction(self, body: Callable[[], T]) -> T:
         """Run ``body`` in one transaction and return its result; nested calls are savepoints.
 

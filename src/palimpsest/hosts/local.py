@@ -97,6 +97,13 @@ class LocalSql:
         self.rows_written += self._connection.total_changes - changes
         return rows
 
+    def value(self, sql: str, *bindings: SqlValue) -> SqlValue:
+        """See :meth:`palimpsest.hosts.interface.Sql.value`."""
+        rows = self.execute(f"select value from ({sql}\n)", *bindings)
+        if len(rows) != 1:
+            raise SqlError(f"a statement should return one row, and returned {len(rows)}")
+        return rows[0][0]
+
     def _run(self, sql: str, values: list[SqlValue]) -> list[list[SqlValue]]:
         if ";" in sql.rstrip().rstrip(";"):
             *statements, sql = split_statements(sql)

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from pyodide.ffi import JsException, jsnull, to_js
+from pyodide.ffi import JsException, JsProxy, jsnull, to_js
 
 from palimpsest.errors import LimitError, SqlError, TransactionError, UniqueViolationError
 from palimpsest.hosts.interface import MAX_VALUE_BYTES, SqlValue, T
 from palimpsest.hosts.limits import check_statement, check_value
+from palimpsest.hosts.workers.ffi import bytes_of
 
 _WRITES_ONLY = re.compile(r"\s*(insert|update|delete|create|drop|alter|replace)\b", re.IGNORECASE)
 _RETURNING = re.compile(r"\breturning\b", re.IGNORECASE)
@@ -24,6 +25,7 @@ class WorkersSql:
     def __init__(self, storage: Any) -> None:
         self._storage = storage
         self._sql = storage.sql
+        self._exec = self._sql.exec
         self.rows_read: int = 0
         self.rows_written: int = 0
         self.rollbacks = 0
@@ -35,7 +37,7 @@ class WorkersSql:
         check_statement(sql, len(bindings))
         values = [_bindable(value) for value in bindings]
         try:
-            cursor = self._sql.exec(sql, *values)
+            cursor = self._exec(sql, *values)
             rows = _read_rows(cursor) if _may_return_rows(sql) else []
         except JsException as error:
             raise _sql_error(error) from None
@@ -43,6 +45,23 @@ class WorkersSql:
             self.rows_read += cursor.rowsRead
             self.rows_written += cursor.rowsWritten
         return rows
+
+    def value(self, sql: str, *bindings: SqlValue) -> SqlValue:
+        """See :meth:`palimpsest.hosts.interface.Sql.value`."""
+        check_statement(sql, len(bindings))
+        try:
+            cursor = self._exec(sql, *map(_bindable, bindings))
+            value = cursor.one().value
+        except JsException as error:
+            raise _sql_error(error) from None
+        except AttributeError:
+            raise SqlError("no such column: value") from None
+        if self.counting:
+            self.rows_read += cursor.rowsRead
+            self.rows_written += cursor.rowsWritten
+        if value is jsnull:
+            return None
+        return bytes_of(value) if isinstance(value, JsProxy) else value
 
     def transaction(self, body: Callable[[], T]) -> T:
         """See :meth:`palimpsest.hosts.interface.Sql.transaction`."""
