@@ -22,6 +22,7 @@ class ProviderHost:
     def __init__(self) -> None:
         self.environment: Mapping[str, Any] = {}
         self.sql = _Absent()
+        self.host = self
 
     def now(self) -> int:
         """Milliseconds since 1970 (UTC)."""
