@@ -221,24 +221,29 @@ async def test_a_provider_that_tells_what_it_inserted_is_not_asked_before() -> N
     assert provider.calls == ["append_message", "append_message", "get_message"]
 
 
-@pytest.mark.parametrize(
-    ("method", "given"),
-    [
-        ("get_message", "text"),
-        ("get_message", {"id": "m0", "role": "user"}),
-        ("get_history", None),
-        ("get_history", [{"id": 5, "role": "user", "parts": []}]),
-        ("get_latest_leaf", []),
-        ("get_branches", "m0"),
-        ("get_compactions", [{"id": "o1", "summary": "text"}]),
-        ("get_recent_history", {"messages": [], "truncated": "no", "totalContentBytes": 5}),
-        ("get_history_row_stats", [{"id": "m0"}]),
-        ("search_messages", [{"id": "m0", "role": "user"}]),
-    ],
-)
+BROKEN: list[tuple[str, Any]] = [
+    ("get_message", "text"),
+    ("get_message", {"id": "m0", "role": "user"}),
+    ("get_history", None),
+    ("get_history", [{"id": 5, "role": "user", "parts": []}]),
+    ("get_latest_leaf", []),
+    ("get_branches", "m0"),
+    ("get_compactions", [{"id": "o1", "summary": "text"}]),
+    ("get_recent_history", {"messages": [], "truncated": "no", "totalContentBytes": 5}),
+    ("get_history_row_stats", [{"id": "m0"}]),
+    ("search_messages", [{"id": "m0", "role": "user"}]),
+]
+
+
+@pytest.mark.parametrize(("method", "given"), BROKEN)
 async def test_what_breaks_the_contract_is_told_with_the_method(method: str, given: Any) -> None:
     provider = DictionaryProvider()
-    setattr(provider, method, lambda *_: given)
+
+    def give(*arguments: object) -> Any:
+        del arguments
+        return given
+
+    setattr(provider, method, give)
     session = Session.create(provider)
     calls: dict[str, Callable[[], Any]] = {
         "get_message": lambda: session.get_message("m0"),
