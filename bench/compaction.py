@@ -1,7 +1,8 @@
 """What compaction costs as a conversation grows.
 
 The trigger after each write at several lengths of the conversation, an append with and without it,
-and a compaction of the same number of new messages behind a short and a long past. Times are those
+a compaction of the same number of new messages behind a short and a long past, and the steps in
+which a long conversation is compacted that never was before. Times are those
 of requests to one object in workerd, less an empty request, for one operation; medians.
 """
 
@@ -74,6 +75,8 @@ def run(bench: Bench) -> None:
         _measure_trigger(bench, conversations, times, rounds)
         _measure_append(bench, conversations, 50, rounds)
         _measure_compaction(bench, conversations[:2])
+        for size in [1_000, 5_000] if bench.quick else [10_000, 100_000]:
+            _measure_backlog(bench, Conversation(running, f"backlog-{size}", size))
 
 
 def _measure_trigger(
@@ -140,3 +143,27 @@ def _measure_compaction(bench: Bench, conversations: list[Conversation]) -> None
             compared=first,
         )
         first = took if first is None else first
+
+
+def _measure_backlog(bench: Bench, conversation: Conversation) -> None:
+    """A conversation that was never compacted, in the steps in which alarms do it."""
+    conversation.ask("backlog")
+    steps: list[float] = []
+    while True:
+        began = time.perf_counter()
+        answer = conversation.ask("step")
+        steps.append(time.perf_counter() - began)
+        if not answer["remaining"]:
+            break
+    size = f"a backlog of {conversation.size:,} messages"
+    bench.record(f"steps of {size}", len(steps), "steps")
+    bench.record(f"median step of {size}", statistics.median(steps), "s")
+    bench.record(
+        f"longest step of {size}",
+        max(steps),
+        "s",
+        against="the median",
+        compared=statistics.median(steps),
+    )
+    bench.record(f"all of {size}", sum(steps), "s")
+    bench.record(f"context left of {size}", answer["tokens"], "tokens")

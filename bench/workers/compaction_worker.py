@@ -11,10 +11,14 @@ from palimpsest.compaction.head_tail import create_compact_function
 from palimpsest.hosts.interface import HttpRequest, HttpResponse
 from palimpsest.hosts.workers import durable_object, worker_entrypoint
 from palimpsest.messages import text_message
+from palimpsest.session.compaction_jobs import CompactionJobs
 from palimpsest.session.session import Session
 
 NEVER = 10**12
 """A threshold that is compared after every write and never reached."""
+
+BACKLOG_THRESHOLD = 20_000
+"""The threshold that is set on a conversation only once it is long."""
 
 
 @durable_object
@@ -26,6 +30,7 @@ class Bench:
         compact = create_compact_function(ExtractiveSummarizer(), tail_token_budget=1_000)
         self.watched = Session.create(host).on_compaction(compact).compact_after(NEVER)
         self.plain = Session.create(host)
+        self.jobs = CompactionJobs.of(host)
 
     async def handle_start(self) -> None:
         """Nothing to do."""
@@ -55,6 +60,12 @@ class Bench:
             session = self.watched if operation == "append" else self.plain
             for number in range(start, start + times):
                 await session.append_message(message(number))
+        elif operation == "backlog":
+            self.watched.compact_after(BACKLOG_THRESHOLD)
+        elif operation == "step":
+            # What the alarm does; the bench's own object leaves its alarms alone.
+            await self.watched.compactor.run_job(self.jobs.remaining("") > 0)
+            return {"remaining": self.jobs.remaining(""), "tokens": self.plain.context_tokens()}
         elif operation == "compact":
             outcome = await self.watched.compactor.request_compaction()
             return {"status": outcome.status, "after": outcome.tokens_after}

@@ -75,3 +75,27 @@ def test_killed_once_and_then_served(start_worker: StartWorker) -> None:
     again = ask(running, op="state")
     assert again["history"] == state["history"]
     assert again["overlays"] == state["overlays"]
+
+
+def test_killed_in_the_middle_of_a_long_backlog(start_worker: StartWorker) -> None:
+    """Whatever a kill meets, a step or the time between two, at most one step is done again."""
+    running = start_worker(WORKER)
+    ask(running, op="mode", mode="slow")
+    ask(running, op="import", n=9_000)
+    ends: list[str] = []
+    for done in (1, 2, 3):
+        state = wait_for(running, lambda state, done=done: len(state["ends"]) >= done)
+        running.kill()
+        running.start("/agents/compacting/one?op=mode&mode=slow")
+        again = ask(running, op="state")
+        assert again["ends"][: len(state["ends"])] == state["ends"], "what was stored stands"
+        assert len(again["originals"]) == 9_000
+        ends = again["ends"]
+    state = wait_for(running, lambda state: state["tokens"] <= 400)
+    assert state["originals"] == [f"m{number}" for number in range(9_000)]
+    assert state["ends"][: len(ends)] == ends
+    assert state["failures"] == 0
+    positions = [int(end.removeprefix("m")) for end in state["ends"]]
+    assert positions == sorted(set(positions)), "each step goes on where the last one ended"
+    assert positions[0] < 3_000
+    assert state["history"][-1] == "m8999"
