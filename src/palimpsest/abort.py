@@ -3,12 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from palimpsest.errors import AbortedError
 
 T = TypeVar("T")
+
+
+def asked_to_end() -> bool:
+    """Whether the running task is being cancelled, as against a function that raised by itself."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+@contextmanager
+def own_cancellation(text: str, kind: type[Exception] = RuntimeError) -> Generator[None]:
+    """Code of the user's runs inside; where it raises CancelledError by itself, ``kind`` is raised.
+
+    Whoever awaits something that was cancelled raises CancelledError without anybody having asked
+    for an end. Passed on, it would end the library's own task as if somebody had.
+    """
+    try:
+        yield
+    except asyncio.CancelledError as error:
+        if asked_to_end():
+            raise
+        raise kind(text) from error
 
 
 class Abort:

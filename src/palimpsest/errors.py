@@ -9,6 +9,14 @@ class PalimpsestError(Exception):
     """Base of all errors that this library raises on purpose."""
 
 
+def error_words(error: BaseException) -> str:
+    """An error's own words, or its class where it has none or cannot say them."""
+    try:
+        return str(error) or type(error).__name__
+    except Exception:
+        return type(error).__name__
+
+
 class InvalidMessageError(PalimpsestError, ValueError):
     """A message is not a JSON object with string ``id``, string ``role`` and array ``parts``."""
 

@@ -16,8 +16,9 @@ from contextlib import contextmanager
 from typing import Any
 from zlib import crc32
 
-from palimpsest.errors import JobError
-from palimpsest.hosts.interface import Host, host_of
+from palimpsest.abort import asked_to_end
+from palimpsest.errors import JobError, error_words
+from palimpsest.hosts.interface import MAX_INTEGER, Host, host_of
 from palimpsest.store.jobs import MAX_JOB_ID_LENGTH, Job, JobStore, Wake, has_job_tables
 
 __all__ = ["GiveUp", "Job", "JobHandler", "Jobs", "Postpone", "rearm_after_failed_start"]
@@ -165,15 +166,20 @@ class Jobs:
         :raises JobError: an argument is out of range.
         :raises LimitError: the payload is too large for a row.
         """
-        if not id or len(id) > MAX_JOB_ID_LENGTH:
-            raise JobError(f"a job id has 1 to {MAX_JOB_ID_LENGTH} characters: {id!r:.80}")
+        check_job_id(id)
         if not kind:
             raise JobError("a job needs a kind")
-        if max_attempts < 1 or base_delay_ms < 0 or max_delay_ms < base_delay_ms or timeout_ms < 1:
+        figures = (max_attempts, base_delay_ms, max_delay_ms, timeout_ms)
+        whole = all(type(figure) is int and figure <= MAX_INTEGER for figure in figures)
+        if (
+            not whole
+            or max_attempts < 1
+            or not 0 <= base_delay_ms <= max_delay_ms
+            or timeout_ms < 1
+        ):
             raise JobError(
-                "a job needs max_attempts >= 1, 0 <= base_delay_ms <= max_delay_ms and "
-                f"timeout_ms >= 1; got {max_attempts}, {base_delay_ms}, {max_delay_ms}, "
-                f"{timeout_ms}"
+                "a job needs whole numbers max_attempts >= 1, 0 <= base_delay_ms <= max_delay_ms "
+                f"and timeout_ms >= 1; got {figures!r:.200}"
             )
         at = max(int(at_ms), 1)
         self._store.put(
@@ -473,7 +479,7 @@ class Jobs:
         except asyncio.CancelledError as error:
             if job.id in self._stopped or self._ended:
                 return
-            if _asked_to_end():
+            if asked_to_end():
                 raise  # the instance is going down: the next one runs the job again
             self._failed(job, describe(error))
         except Exception as error:
@@ -534,19 +540,21 @@ class Jobs:
         )
 
 
-def _asked_to_end() -> bool:
-    """Whether the running task was cancelled, as against a handler that raised by itself."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+def check_job_id(identifier: Any) -> None:
+    """Refuse what cannot be the id of a job.
+
+    :raises JobError: it is no text, empty or too long.
+    """
+    if not isinstance(identifier, str) or not 0 < len(identifier) <= MAX_JOB_ID_LENGTH:
+        raise JobError(
+            f"a job id is a text of 1 to {MAX_JOB_ID_LENGTH} characters: {identifier!r:.80}"
+        )
 
 
 def describe(error: BaseException) -> str:
     """An error's class and text, at most 500 characters, without a traceback."""
-    text = str(error)
-    if isinstance(error, GiveUp):
-        return text[:500]
-    name = type(error).__name__
-    return (f"{name}: {text}" if text else name)[:500]
+    text, name = error_words(error), type(error).__name__
+    return (text if isinstance(error, GiveUp) or text == name else f"{name}: {text}")[:500]
 
 
 def rearm_after_failed_start(host: Host) -> int | None:

@@ -427,7 +427,7 @@ async def test_bad_payloads_are_refused(host: Any) -> None:
     jobs = Jobs.of(host)
     with pytest.raises(LimitError, match="1995904 bytes"):
         jobs.put(id="a", kind="k", at_ms=1, payload="x" * 2_000_000)
-    with pytest.raises(TypeError):
+    with pytest.raises(JobError):
         jobs.put(id="a", kind="k", at_ms=1, payload=object())
     assert jobs.counts() == {}
     jobs.put(id="a", kind="k", at_ms=1, payload="x" * 1_900_000)

@@ -7,7 +7,6 @@ called. Arguments are checked with pydantic against the annotations; results go 
 from __future__ import annotations
 
 import inspect
-import typing
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -22,9 +21,13 @@ from pydantic import (
     ValidationError,
     create_model,
 )
+from pydantic.errors import PydanticUserError
+from pydantic.json_schema import GenerateJsonSchema
 
+from palimpsest.abort import own_cancellation
 from palimpsest.actor.state import validation_text
-from palimpsest.errors import CallError
+from palimpsest.errors import CallError, error_words
+from palimpsest.signatures import resolve_types, signature_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -90,22 +93,33 @@ class CallableMethod:
     variadic: str | None
     """Name of the parameter that takes all further arguments (``*args``)."""
     arguments: type[BaseModel]
+    problem: str | None = None
+    """Why it cannot be called as it is defined; None where it can."""
 
     def schema(self) -> dict[str, Any]:
-        """Name, description, whether it streams, and the JSON Schema of the arguments."""
-        return {
+        """Name, description, whether it streams, and the JSON Schema of the arguments.
+
+        A type that JSON Schema cannot describe is ``{}`` there. Of a method whose definition cannot
+        be called, ``problem`` says why.
+        """
+        described: dict[str, Any] = {
             "name": self.name,
             "description": self.description,
             "streaming": self.streaming,
             "parameters": list(self.parameters),
-            "schema": self.arguments.model_json_schema(by_alias=True),
+            "schema": self.arguments.model_json_schema(
+                by_alias=True, schema_generator=_Schemas
+            ),
         }
+        return described if self.problem is None else {**described, "problem": self.problem}
 
     def bind(self, arguments: Sequence[Any]) -> list[Any]:
         """The arguments in the types that the method declares.
 
-        :raises CallError: too few or too many, or of a wrong type.
+        :raises CallError: too few or too many, of a wrong type, or the definition has a problem.
         """
+        if self.problem is not None:
+            raise CallError(f"{self.name}() cannot be called: {self.problem}")
         given = list(arguments)
         if len(given) > len(self.parameters) and self.variadic is None:
             raise CallError(
@@ -128,6 +142,13 @@ class CallableMethod:
         return values
 
 
+class _Schemas(GenerateJsonSchema):
+    """JSON Schemas in which what has none is ``{}``, instead of none at all."""
+
+    def handle_invalid_for_json_schema(self, schema: Any, error_info: str) -> dict[str, Any]:
+        return {}
+
+
 def field_name(index: int) -> str:
     """The model's field for the parameter at ``index``; its alias is the parameter's name."""
     return f"argument_{index}"
@@ -148,17 +169,39 @@ def callables_of(agent_class: type) -> Mapping[str, CallableMethod]:
             seen.add(attribute)
             mark = getattr(value, _MARK, None)
             if isinstance(mark, _Mark):
-                found[mark.name] = _describe(attribute, value, mark)
+                # What a subclass calls by a name stands before what its bases call so.
+                found.setdefault(mark.name, _describe(attribute, value, mark))
     return found
 
 
 def _describe(attribute: str, function: Callable[..., Any], mark: _Mark) -> CallableMethod:
+    """The method; one that cannot be called says so when it is, and harms no other."""
     try:
-        hints = typing.get_type_hints(function, include_extras=True)
-    except NameError:  # an annotation that only type checkers can resolve: unchecked
-        hints = {}
-    signature = inspect.signature(function)
-    parameters = list(signature.parameters.values())[1:]
+        return _read(attribute, function, mark)
+    except (TypeError, NameError, PydanticUserError) as error:
+        return CallableMethod(
+            name=mark.name,
+            attribute=attribute,
+            description=mark.description,
+            streaming=False,
+            plain=False,
+            parameters=(),
+            required=0,
+            variadic=None,
+            arguments=create_model(mark.name),
+            problem=" ".join(str(error).split())[:500],
+        )
+
+
+def _read(attribute: str, function: Callable[..., Any], mark: _Mark) -> CallableMethod:
+    """The method as its signature says.
+
+    :raises TypeError: it has a keyword-only parameter without a default.
+    :raises NameError: a parameter's type cannot be resolved.
+    :raises pydantic.errors.PydanticUserError: pydantic cannot check a parameter's type.
+    """
+    parameters = list(signature_of(function).parameters.values())[1:]
+    hints = _hints(function, parameters)
     names: list[str] = []
     required = 0
     variadic: str | None = None
@@ -207,6 +250,22 @@ def _describe(attribute: str, function: Callable[..., Any], mark: _Mark) -> Call
     )
 
 
+def _hints(
+    function: Callable[..., Any], parameters: Sequence[inspect.Parameter]
+) -> dict[str, Any]:
+    """The parameters' types. What the method returns may be known to type checkers only."""
+    inner: Any = inspect.unwrap(function)
+    closure: Mapping[str, Any] = {}
+    if inspect.isfunction(inner):
+        closure = inspect.getclosurevars(inner).nonlocals
+    annotations = {
+        parameter.name: parameter.annotation
+        for parameter in parameters
+        if parameter.annotation is not parameter.empty
+    }
+    return resolve_types(annotations, getattr(inner, "__globals__", {}), closure)
+
+
 def find_callable(agent_class: type, name: Any) -> CallableMethod:
     """The callable method of this name.
 
@@ -232,10 +291,11 @@ async def invoke(agent: object, name: Any, arguments: Any) -> Any:
     if not isinstance(arguments, (list, tuple)):
         raise CallError(f"{method.name}(): args must be an array")
     values = method.bind(cast("Sequence[Any]", arguments))
-    result = getattr(agent, method.attribute)(*values)
-    if method.streaming or (method.plain and type(result) in _JSON_TYPES):
-        return result
-    return await result if inspect.isawaitable(result) else result
+    with own_cancellation(f"{method.name}() was cancelled", CallError):
+        result = getattr(agent, method.attribute)(*values)
+        if method.streaming or (method.plain and type(result) in _JSON_TYPES):
+            return result
+        return await result if inspect.isawaitable(result) else result
 
 
 def to_json(method: str, value: Any) -> Any:
@@ -262,7 +322,7 @@ def error_text(error: BaseException) -> str:
 
     Errors of a method are shown as it raised them; a traceback never is.
     """
-    return (str(error) or type(error).__name__)[:2000]
+    return error_words(error)[:2000]
 
 
 def is_stream(value: Any) -> bool:

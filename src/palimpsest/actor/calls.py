@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from palimpsest.abort import own_cancellation
 from palimpsest.actor.callables import close_stream, error_text, invoke, is_stream, to_json
 from palimpsest.actor.connections import Connection
 from palimpsest.errors import CallError
@@ -36,13 +37,13 @@ async def answer_frame(agent: Agent, connection: Connection, frame: Mapping[str,
         if is_stream(result):
             await _send_chunks(connection, str(method), result, reply)
             result = None
-        plain = to_json(str(method), result)
+        # Sending is part of the call: a result that is too large is an error like any other.
+        reply(success=True, result=to_json(str(method), result), done=True)
     except Exception as error:
         _note(agent, str(method), error)
         reply(success=False, error=error_text(error))
         return
     agent.events.count("call.done")
-    reply(success=True, result=plain, done=True)
 
 
 async def _send_chunks(
@@ -50,10 +51,11 @@ async def _send_chunks(
 ) -> None:
     """Send each chunk as it comes; a client that went away ends the method."""
     try:
-        async for chunk in chunks:
-            if not connection.is_open:
-                return
-            reply(success=True, result=to_json(method, chunk), done=False)
+        with own_cancellation(f"{method}() was cancelled", CallError):
+            async for chunk in chunks:
+                if not connection.is_open:
+                    return
+                reply(success=True, result=to_json(method, chunk), done=False)
     finally:
         await close_stream(chunks)
 
@@ -97,7 +99,8 @@ class OpenStreams:
             raise CallError("this stream is not open (any more)")
         stream.used_at = self._agent.host.now()
         try:
-            return [to_json(stream.method, await anext(stream.chunks))]
+            with own_cancellation(f"{stream.method}() was cancelled", CallError):
+                return [to_json(stream.method, await anext(stream.chunks))]
         except StopAsyncIteration:
             del self._streams[identifier]
             return []
@@ -130,7 +133,8 @@ async def answer_call(agent: Agent, method: str, arguments: Sequence[Any]) -> An
         result = await invoke(agent, method, arguments)
         if is_stream(result):
             try:
-                return [to_json(method, chunk) async for chunk in result]
+                with own_cancellation(f"{method}() was cancelled", CallError):
+                    return [to_json(method, chunk) async for chunk in result]
             finally:
                 await close_stream(result)
         return to_json(method, result)

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from palimpsest.actor.callables import to_json
-from palimpsest.actor.callbacks import Callback, callback_name, run_callback
+from palimpsest.actor.callbacks import Callback, callback_name, named_id, run_callback
 from palimpsest.actor.current import working
 from palimpsest.actor.hooks import settle
 from palimpsest.errors import JobError
@@ -70,7 +70,7 @@ class Fibers:
     ) -> FiberRecord:
         """Start a durable fiber: see :meth:`palimpsest.actor.agent.Agent.start_fiber`."""
         name = callback_name(self._agent, callback)
-        identifier = id or self._agent.host.random_id()
+        identifier = named_id(_PREFIX, id) or self._agent.host.random_id()
         existing = self._store.get(identifier)
         if existing is not None and existing.status in (*LIVE, "completed"):
             return existing
@@ -104,11 +104,13 @@ class Fibers:
             status="running",
             now=self._agent.host.now(),
         )
-        task = asyncio.ensure_future(work(Fiber(self._store, self._stored(identifier))))
-        self._inline[identifier] = task
+        fiber = Fiber(self._store, self._stored(identifier))
         try:
+            task = self._inline[identifier] = asyncio.ensure_future(work(fiber))
             with self._jobs.lease():
                 result = await task
+            # Only what could be stored has ended well: a fiber marked as running is offered again.
+            self._end(identifier, "completed", result=to_json(name, result))
         except asyncio.CancelledError:
             self._end(identifier, "aborted")
             raise
@@ -116,8 +118,7 @@ class Fibers:
             self._end(identifier, "error", error=describe(error))
             raise
         finally:
-            del self._inline[identifier]
-        self._end(identifier, "completed", result=to_json(name, result))
+            self._inline.pop(identifier, None)
         return result
 
     def get(self, identifier: str) -> FiberRecord | None:
@@ -165,8 +166,8 @@ class Fibers:
     async def _run(self, job: Job) -> Postpone | None:
         identifier = job.id.removeprefix(_PREFIX)
         record = self._store.get(identifier)
-        if record is None or record.status not in LIVE:
-            return
+        if record is None or record.status in ("aborted", "completed"):
+            return  # any other status that is not live is that of a dead letter that is run again
         self._store.begin(identifier, job.interruptions)
         fiber = Fiber(self._store, self._stored(identifier))
         with working(self._agent):

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from palimpsest.abort import own_cancellation
 from palimpsest.actor.connections import Connection
 from palimpsest.hosts.interface import HttpRequest, HttpResponse
 
@@ -115,5 +116,11 @@ class Hooks:
 
 
 async def settle(value: Any) -> Any:
-    """The value, awaited if it can be."""
-    return await value if inspect.isawaitable(value) else value
+    """The value, awaited if it can be.
+
+    :raises RuntimeError: it was cancelled, and not because its task was asked to end.
+    """
+    if not inspect.isawaitable(value):
+        return value
+    with own_cancellation("what this awaited was cancelled"):
+        return await value

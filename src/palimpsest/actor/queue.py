@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from palimpsest.actor.callbacks import Callback, callback_name, run_callback
+from palimpsest.actor.callbacks import Callback, callback_name, named_id, run_callback
 from palimpsest.actor.current import working
+from palimpsest.actor.timing import timeout_ms
 from palimpsest.jobs import Job
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Queue:
     ) -> str:
         """Append a call: see :meth:`palimpsest.actor.agent.Agent.queue`."""
         name = callback_name(self._agent, callback)
-        identifier = id or self._agent.host.random_id()
+        identifier = named_id(_PREFIX, id) or self._agent.host.random_id()
         if id is not None and self._jobs.status_of(_PREFIX + id) in ("pending", "running"):
             return id
         self._jobs.put(
@@ -65,7 +66,7 @@ class Queue:
             payload={"callback": name, "payload": payload},
             max_attempts=max_attempts,
             base_delay_ms=base_delay_ms,
-            timeout_ms=int(timeout_seconds * 1000),
+            timeout_ms=timeout_ms(timeout_seconds),
         )
         return identifier
 

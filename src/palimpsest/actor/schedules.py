@@ -21,12 +21,13 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from palimpsest.actor.callbacks import Callback, callback_name, run_callback
+from palimpsest.actor.callbacks import Callback, callback_name, named_id, run_callback
 from palimpsest.actor.current import working
-from palimpsest.actor.timing import interval_ms, next_cron, next_tick
+from palimpsest.actor.timing import interval_ms, next_cron, next_tick, timeout_ms
 from palimpsest.errors import JobError
 from palimpsest.jobs import Job, Postpone
 from palimpsest.messages import dump_json
+from palimpsest.store.jobs import encode_payload
 
 if TYPE_CHECKING:
     from palimpsest.actor.agent import Agent
@@ -151,11 +152,13 @@ class Schedules:
         timeout_seconds: float,
     ) -> Schedule:
         method = callback_name(self._agent, callback)
+        identifier = named_id(_PREFIX, identifier)
         starting = self._agent.starting
         once = spec["type"] in ("delayed", "scheduled")
         if idempotent is None:
             idempotent = identifier is not None or not once or starting
         definition = {**spec, "callback": method, "payload": payload}
+        encode_payload(definition)  # refused before it is compared with what is stored
         if identifier is None:
             identifier = _identity(definition) if idempotent else self._agent.host.random_id()
         content = {
@@ -181,7 +184,7 @@ class Schedules:
             payload=content,
             max_attempts=max_attempts,
             base_delay_ms=base_delay_ms,
-            timeout_ms=int(timeout_seconds * 1000),
+            timeout_ms=timeout_ms(timeout_seconds),
         )
         return _schedule_of(identifier, content, at, "pending")
 
@@ -206,7 +209,8 @@ class Schedules:
         stored = {key: job.payload.get(key) for key in definition}
         if stored != json.loads(dump_json(definition)):
             return None
-        if job.status == "dead" and definition["type"] in ("cron", "interval"):
+        recurs = definition["type"] in ("cron", "interval")
+        if job.status == "dead" and (recurs or not self._agent.starting):
             return None  # declared anew, so it is wanted again
         return _of_job(job)
 
@@ -235,7 +239,7 @@ class Schedules:
         content = job.payload
         due = int(content["due"])
         following, missed = self._following(content, self._agent.host.now())
-        if self._skips(content, due, following):
+        if self._skips(job, due, following):
             self._agent.events.emit("schedule.skipped", schedule=job.id, missed=missed + 1)
         else:
             run = ScheduledRun(_of_job(job), due, missed, job.attempts)
@@ -243,8 +247,12 @@ class Schedules:
                 await run_callback(self._agent, content["callback"], content["payload"], run)
         return self._again(job)
 
-    def _skips(self, content: dict[str, Any], due: int, following: int | None) -> bool:
-        if content.get("catch_up") != "skip" or following is None:
+    def _skips(self, job: Job, due: int, following: int | None) -> bool:
+        """Whether the time was missed. A run that has begun is not: it is tried again until it
+        succeeds or is given up."""
+        if job.payload.get("catch_up") != "skip" or following is None:
+            return False
+        if job.attempts > 1 or job.interruptions:
             return False
         return self._agent.host.now() - due > SKIP_GRACE_MS
 

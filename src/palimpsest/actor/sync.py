@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from palimpsest.actor.connections import Connection
 from palimpsest.actor.current import current
 from palimpsest.actor.hooks import Hooks, settle
-from palimpsest.errors import ConnectionStateError, StateRejectedError
+from palimpsest.errors import ConnectionStateError, StateRejectedError, error_words
 
 if TYPE_CHECKING:
     from palimpsest.actor.agent import Agent
@@ -57,7 +57,7 @@ def take_from_client(agent: Agent, connection: Connection, frame: Mapping[str, A
     try:
         _change(agent, frame["state"], connection)
     except Exception as error:
-        _refuse(agent, connection, REJECTED, str(error) or type(error).__name__)
+        _refuse(agent, connection, REJECTED, error_words(error))
 
 
 def _refuse(agent: Agent, connection: Connection, text: str, reason: str) -> None:
@@ -79,7 +79,7 @@ def _change(agent: Agent, value: Any, source: Connection | str) -> None:
     except StateRejectedError:
         raise
     except Exception as error:
-        raise StateRejectedError(str(error) or type(error).__name__) from error
+        raise StateRejectedError(error_words(error)) from error
     state.commit(checked)
     agent.events.count("state.changed")
     agent.connections.broadcast(

@@ -66,6 +66,18 @@ def next_tick(due_ms: int, interval_ms: int, now_ms: int) -> tuple[int, int]:
     return due_ms + (missed + 1) * interval_ms, missed
 
 
+def timeout_ms(seconds: Any) -> int:
+    """How long a run may take, in ms.
+
+    :raises JobError: it is not a number of seconds above 0.
+    """
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        raise JobError(f"a time limit is a number of seconds, got {seconds!r:.100}")
+    if not 0.001 <= seconds <= 3_153_600_000:
+        raise JobError(f"a time limit is above 0 and at most 100 years, got {seconds!r:.100} s")
+    return int(seconds * 1000)
+
+
 def interval_ms(seconds: Any) -> int:
     """An interval in ms.
 

@@ -37,6 +37,7 @@ from palimpsest.session.summarizing import (
     require_gain,
     require_source,
 )
+from palimpsest.signatures import signature_of
 from palimpsest.store.overlays import overlay_message
 from palimpsest.store.rows import StoredCompaction
 
@@ -289,7 +290,7 @@ async def count_with(counter: Callable[[list[Message]], object], messages: list[
 
 def _takes_context(function: CustomFunction) -> bool:
     try:
-        parameters = inspect.signature(function).parameters.values()
+        parameters = signature_of(function).parameters.values()
     except (TypeError, ValueError):
         return True
     positional = [

@@ -120,9 +120,10 @@ class FiberStore:
         )
 
     def begin(self, identifier: str, recoveries: int) -> None:
-        """Mark a fiber as running."""
+        """Mark a fiber as running, also one that had failed."""
         self._sql.execute(
-            "update palimpsest_fibers set status = 'running', recoveries = ? where id = ?",
+            "update palimpsest_fibers set status = 'running', recoveries = ?, error = null,"
+            " result = null, ended_at = null where id = ?",
             recoveries,
             identifier,
         )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from palimpsest.errors import LimitError
+from palimpsest.errors import JobError, LimitError
 from palimpsest.hosts.interface import MAX_VALUE_BYTES, Sql, SqlValue
 from palimpsest.messages import dump_json
 from palimpsest.store.fiber_tables import FIBERS_MIGRATION
@@ -132,9 +132,12 @@ def encode_payload(payload: Any) -> str:
     """The JSON of a payload.
 
     :raises LimitError: it is larger than :data:`MAX_PAYLOAD_BYTES`.
-    :raises TypeError, ValueError: it has no JSON form.
+    :raises JobError: it has no JSON form.
     """
-    text = dump_json(payload)
+    try:
+        text = dump_json(payload)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise JobError(f"a payload is a JSON value: {error}") from None
     if len(text) * 4 > MAX_PAYLOAD_BYTES and (size := len(text.encode())) > MAX_PAYLOAD_BYTES:
         raise LimitError(f"a payload is at most {MAX_PAYLOAD_BYTES} bytes of JSON, got {size}")
     return text

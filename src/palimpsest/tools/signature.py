@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -12,6 +11,7 @@ from typing import Any, cast
 import pydantic
 
 from palimpsest.errors import ToolDefinitionError, ToolError
+from palimpsest.signatures import resolve_types, signature_of
 from palimpsest.tools.tool import ToolContext
 
 _PARAM_LINE = re.compile(r":param\s+(?:[^:]*\s)?(\w+)\s*:\s*(.*)")
@@ -72,7 +72,7 @@ def read_signature(function: Callable[..., Any]) -> Signature:
     definitions: dict[str, Any] = {}
     fields: dict[str, str] = {}
     context_parameter: str | None = None
-    for index, parameter in enumerate(inspect.signature(function).parameters.values()):
+    for index, parameter in enumerate(signature_of(function).parameters.values()):
         hint = hints.get(parameter.name)
         if hint is ToolContext:
             context_parameter = parameter.name
@@ -116,7 +116,7 @@ def _read_hints(function: Callable[..., Any]) -> dict[str, Any]:
     """The parameters' types; names of the function's own closure are known."""
     annotations = {
         parameter.name: parameter.annotation
-        for parameter in inspect.signature(function).parameters.values()
+        for parameter in signature_of(function).parameters.values()
         if parameter.annotation is not parameter.empty
     }
     return _resolve(function, annotations)
@@ -127,7 +127,7 @@ def _read_result(function: Callable[..., Any]) -> pydantic.TypeAdapter[Any]:
 
     A declared type may only exist for the type checker, so that it cannot be a reason to refuse.
     """
-    declared = inspect.signature(function).return_annotation
+    declared = signature_of(function).return_annotation
     if declared is inspect.Signature.empty:
         return pydantic.TypeAdapter(Any)
     try:
@@ -142,13 +142,7 @@ def _resolve(function: Callable[..., Any], annotations: dict[str, Any]) -> dict[
     if inspect.isfunction(inner):
         closure.update(inspect.getclosurevars(inner).nonlocals)
 
-    def holder() -> None:
-        """Holds the annotations to resolve."""
-
-    holder.__annotations__ = annotations
-    return typing.get_type_hints(
-        holder, getattr(inner, "__globals__", {}), closure, include_extras=True
-    )
+    return resolve_types(annotations, getattr(inner, "__globals__", {}), closure)
 
 
 def _plain_schema(schema: dict[str, Any]) -> dict[str, Any]:
