@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from support import setup
+from support import postgres, setup
 from support.browser import ensure_chromium
 from support.other_pythons import ensure_environment, find_pythons
 from support.packages import ensure_test_packages, ensure_worker_packages
@@ -19,7 +19,7 @@ from support.runtime_bundle import ensure_bundle
 
 PYTHON = VENV / "bin" / "python"
 QUICK = ("tests/unit", "tests/behaviour")
-FULL = ("tests/worker", "tests/clients", "tests/faults", "tests/browser")
+FULL = ("tests/worker", "tests/clients", "tests/faults", "tests/browser", "tests/postgres")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +115,7 @@ def run_all(options: Sequence[str], *, nightly: bool) -> int:
     environment = {"HYPOTHESIS_PROFILE": "default"} if nightly else {}
     if any((ROOT / "tests" / "browser").rglob("test_*.py")):
         environment["PALIMPSEST_CHROMIUM"] = str(ensure_chromium())
+    environment[postgres.VARIABLE] = str(postgres.ensure_postgres())
     results = [_run_together(_quick_parts(options))]
     chosen = list(options) if nightly else ["-m", "not nightly", *options]
     results.append(_run(Part("tests in workerd", _pytest(FULL, chosen), environment)))
