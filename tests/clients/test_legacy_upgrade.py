@@ -18,7 +18,7 @@ from palimpsest.messages import Message
 from palimpsest.session.manager import SessionManager
 from palimpsest.session.session import Session
 from palimpsest.store import legacy
-from palimpsest.store.messages import Encoded
+from palimpsest.store.encoding import Encoded
 from palimpsest.store.reads import UNREADABLE
 
 

@@ -61,6 +61,12 @@ class Sql(Protocol):
     rollbacks: int
     """How many transactions were rolled back: what was remembered of rows before is void then."""
 
+    keeps_writes_together: bool
+    """Whether what is written without an ``await`` in between reaches the disk together.
+
+    So it is on the platform: if the process ends, either all of it was stored or nothing.
+    """
+
     def execute(self, sql: str, *bindings: SqlValue) -> list[list[SqlValue]]:
         """Run one statement (or several, parameters for the last) and return all its rows.
 

@@ -71,6 +71,7 @@ class LocalSql:
         self.rows_read = 0
         self.rows_written = 0
         self.rollbacks = 0
+        self.keeps_writes_together = False
 
     def execute(self, sql: str, *bindings: SqlValue) -> list[list[SqlValue]]:
         """See :meth:`palimpsest.hosts.interface.Sql.execute`."""

@@ -27,7 +27,7 @@ from palimpsest.session.provider_parts import ProviderParts
 from palimpsest.session.provider_values import milliseconds
 from palimpsest.session.search import MAX_LIMIT, SearchResult
 from palimpsest.session.writing import forgotten_message
-from palimpsest.store.messages import encode_message
+from palimpsest.store.encoding import encode_message
 from palimpsest.store.reads import TARGET_BYTES
 from palimpsest.store.rows import HistoryRowStat, RecentHistory, StoredCompaction
 

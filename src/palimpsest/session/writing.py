@@ -8,7 +8,8 @@ from palimpsest.errors import InvalidMessageError, UnknownMessageError
 from palimpsest.hosts.interface import Host
 from palimpsest.messages import Message
 from palimpsest.session.changes import UNSET, AppendResult, UnsetType
-from palimpsest.store.messages import Added, encode_message
+from palimpsest.store.encoding import encode_message
+from palimpsest.store.messages import Added
 from palimpsest.store.opening import Stores
 from palimpsest.store.rows import Interval, MessageRow, Place, Totals
 

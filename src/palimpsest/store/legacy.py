@@ -16,8 +16,9 @@ from palimpsest.errors import MigrationError
 from palimpsest.hosts.interface import Sql
 from palimpsest.messages import COMPACTION_PREFIX, Message
 from palimpsest.store.context import ContextStore
+from palimpsest.store.encoding import Encoded, encode_message, parse_content
 from palimpsest.store.message_tables import PIECES
-from palimpsest.store.messages import Encoded, MessageStore, encode_message, parse_content
+from palimpsest.store.messages import MessageStore
 from palimpsest.store.overlays import OverlayStore
 from palimpsest.store.payloads import PayloadStore
 from palimpsest.store.reads import MessageReader

@@ -5,8 +5,8 @@ never again. Its key is ``number * 2**32 + seq``: a session is one range of keys
 the order in which messages were added.
 
 A message is one row of ``assistant_messages``, found by session and id, and one row of the search
-index, whose rowid is its key; both are written by one statement (``assistant_new_messages``), which
-takes all numbers as one JSON array: on the platform a parameter costs more than a column.
+index, whose rowid is its key. The statements that write them take all numbers as one JSON array:
+on the platform a parameter costs more than a column.
 Messages are read in order through the index (``assistant_ordered_messages``): a further index of
 the same rows would be billed with each write.
 
@@ -71,26 +71,6 @@ create view assistant_ordered_messages as
 select f.rowid as key, m.*
 from assistant_fts f cross join assistant_messages m
 where m.session = f.rowid / {SESSION_SPAN} and m.id = f.message_id;
-create view assistant_new_messages (facts, id, role, content, text, tools)
-as select '', '', '', '', '', '' where 0;
-create trigger assistant_new_message instead of insert on assistant_new_messages begin
-  insert into assistant_messages (
-    session, seq, run, created_at, tokens, bytes, extra, as_of, path_length, path_tokens,
-    path_bytes, id, role, content
-  ) values (
-    new.facts ->> 0, new.facts ->> 1, new.facts ->> 2, new.facts ->> 3, new.facts ->> 4,
-    new.facts ->> 5, new.facts ->> 6, new.facts ->> 7, new.facts ->> 8, new.facts ->> 9,
-    new.facts ->> 10, new.id, new.role, new.content
-  );
-  insert into assistant_fts (
-    rowid, message_id, role, created_at, speaker, said_at, words, traits, about, sitting, row,
-    text, tools
-  ) values (
-    (new.facts ->> 0) * {SESSION_SPAN} + (new.facts ->> 1), new.id, new.role, new.facts ->> 3,
-    new.facts ->> 11, new.facts ->> 12, new.facts ->> 13, new.facts ->> 14, new.facts ->> 15,
-    new.facts ->> 16, new.facts ->> 1, new.text, new.tools
-  );
-end;
 create table assistant_runs (
   session integer not null,
   run integer not null,
@@ -147,3 +127,6 @@ create table assistant_compactions (
 );
 create unique index assistant_compactions_by_id on assistant_compactions (session, id);
 """
+
+DROP_WRITING_VIEW = "drop view if exists assistant_new_messages"
+"""Earlier databases wrote both rows of a message through a view, which nothing uses any more."""

@@ -6,38 +6,27 @@ the payloads and the search index always change together.
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from palimpsest.errors import (
-    InvalidMessageError,
     LimitError,
     UniqueViolationError,
     UnknownParentError,
 )
 from palimpsest.hosts.interface import Sql
-from palimpsest.json_input import load_json
-from palimpsest.messages import MAX_MESSAGE_NESTING, Message, dump_json
+from palimpsest.messages import Message
+from palimpsest.store.encoding import Encoded
 from palimpsest.store.message_tables import (
     FORGOTTEN,
     MAX_SEQ,
-    MEDIA,
-    PIECES,
     SESSION_SPAN,
 )
 from palimpsest.store.payloads import (
-    MIN_MEDIA_CHARACTERS,
-    PIECE_BYTES,
-    Media,
     PayloadStore,
-    take_out_media,
 )
 from palimpsest.store.rows import MessageRow, Place, Totals
 from palimpsest.store.search_index import Entry, SearchIndex
 from palimpsest.store.tree import MessageTree
-from palimpsest.tokens import count_message_tokens
-
-MAX_MESSAGE_BYTES = 8 * 1024 * 1024
-"""The largest message, as JSON with its media inline: what an isolate can hold a few times."""
 
 _COLUMNS = (
     "session, id, seq, run, role, created_at, tokens, bytes, extra, as_of,"
@@ -45,26 +34,15 @@ _COLUMNS = (
 )
 
 _INSERT = (
-    "insert into assistant_new_messages (facts, id, role, content, text, tools)"
-    " values (?, ?, ?, ?, ?, ?)"
+    "insert into assistant_messages (session, seq, run, created_at, tokens, bytes, extra, as_of,"
+    " path_length, path_tokens, path_bytes, id, role, content)"
+    " values (?1 ->> 0, ?1 ->> 1, ?1 ->> 2, ?1 ->> 3, ?1 ->> 4, ?1 ->> 5, ?1 ->> 6, ?1 ->> 7,"
+    " ?1 ->> 8, ?1 ->> 9, ?1 ->> 10, ?2, ?3, ?4)"
 )
-"""Writes a message's row and its row of the index."""
+"""Its numbers come as one JSON array: on the platform a parameter costs more than a column."""
 
 _SESSIONS_KNOWN = 256
 """Of how many sessions the newest message is remembered."""
-
-
-class Encoded(NamedTuple):
-    """A message as its row holds it."""
-
-    message: Message
-    content: str
-    bytes: int
-    """Size of the whole JSON, media included."""
-    tokens: int
-    extra: int
-    long_text: str | None
-    media: list[Media]
 
 
 class Added(NamedTuple):
@@ -72,39 +50,6 @@ class Added(NamedTuple):
 
     seq: int
     inserted: bool
-
-
-def encode_message(message: Message) -> Encoded:
-    """Bring a valid message into the form of its row.
-
-    :raises InvalidMessageError: it holds what JSON cannot say.
-    :raises LimitError: it is larger than :data:`MAX_MESSAGE_BYTES`.
-    """
-    try:
-        text = dump_json(message, max_nesting=MAX_MESSAGE_NESTING)
-        _ = (message["id"] + message["role"]).encode()
-    except UnicodeEncodeError as error:
-        raise InvalidMessageError(f"id and role must be valid Unicode text: {error}") from error
-    except RecursionError as error:
-        raise InvalidMessageError("the message is nested too deeply") from error
-    except (TypeError, ValueError) as error:
-        raise InvalidMessageError(f"message {message['id']!r} is not JSON: {error}") from error
-    size = len(text) if text.isascii() else len(text.encode())
-    if size > MAX_MESSAGE_BYTES:
-        raise LimitError(f"a message is at most {MAX_MESSAGE_BYTES} bytes of JSON, got {size}")
-    tokens = count_message_tokens(message)
-    extra = 0
-    long_text: str | None = None
-    media: list[Media] = []
-    if size > MIN_MEDIA_CHARACTERS and ";base64," in text:
-        stripped, media = take_out_media(message)
-        if media:
-            extra |= MEDIA
-            text = dump_json(stripped)
-    if len(text) > PIECE_BYTES // 4 and len(text.encode()) > PIECE_BYTES:
-        extra |= PIECES
-        text, long_text = "null", text
-    return Encoded(message, text, size, tokens, extra, long_text, media)
 
 
 class Newest(NamedTuple):
@@ -189,7 +134,7 @@ class MessageStore:
     # -- adding -----------------------------------------------------------------------------
 
     def append(self, session_id: str, encoded: Encoded, created_at: int) -> Added:
-        """Add a message behind the newest one: one statement, unless the message needs more.
+        """Add a message behind the newest one: two statements, unless the message needs more.
 
         The only method here that opens a transaction where it needs one.
         """
@@ -214,16 +159,25 @@ class MessageStore:
         above = Totals(newest.length, newest.tokens, newest.bytes)
         entry = self._entry(number, seq, encoded, created_at)
         try:
-            if run != seq and not encoded.extra and entry.is_plain:
-                self._put_row(entry, run, edits, encoded, created_at, above)
+            if (
+                self._sql.keeps_writes_together
+                and run != seq
+                and not encoded.extra
+                and entry.is_plain
+            ):
+                self._insert_plain(entry, run, edits, encoded, created_at, above)
             else:
                 self._sql.transaction(
                     lambda: self._insert(entry, run, edits, encoded, created_at, above)
                 )
         except UniqueViolationError:
-            present = self._tree.row(Place(number, seq, edits), encoded.message["id"])
+            place = Place(number, seq, edits)
+            present = self._tree.row(place, encoded.message["id"])
             if present is None:
                 raise
+            ordered = self._tree.row_at(place, present.seq)
+            if ordered is None or ordered.id != present.id:
+                return self._replace_half(session_id, present, encoded, created_at)
             return Added(present.seq, False)
         self._remember(
             session_id,
@@ -233,6 +187,43 @@ class MessageStore:
             ),
         )  # fmt: skip
         return Added(seq, True)
+
+    def _insert_plain(
+        self,
+        entry: Entry,
+        run: int,
+        edits: int,
+        encoded: Encoded,
+        created_at: int,
+        above: Totals,
+    ) -> None:
+        """Write a message that is one row here and one of the index, without a transaction.
+
+        A savepoint would make FTS5 write out what it has gathered, at every append.
+        """
+        self._put_row(entry, run, edits, encoded, created_at, above)
+        try:
+            self._index.put(entry)
+        except BaseException:
+            self._delete_row(entry.number, encoded.message["id"])
+            raise
+
+    def _replace_half(
+        self, session_id: str, half: MessageRow, encoded: Encoded, created_at: int
+    ) -> Added:
+        """Add a message of which an isolate that was ended left a row without its index row."""
+        self.changed(session_id)
+
+        def write() -> Added:
+            self._delete_row(half.number, half.id)
+            return self.append(session_id, encoded, created_at)
+
+        return self._sql.transaction(write)
+
+    def _delete_row(self, number: int, message_id: str) -> None:
+        self._sql.execute(
+            "delete from assistant_messages where session = ? and id = ?", number, message_id
+        )
 
     def append_at(
         self, session_id: str, encoded: Encoded, parent_id: str | None, created_at: int
@@ -279,6 +270,7 @@ class MessageStore:
     ) -> None:
         """Write a message with all that belongs to it."""
         self._put_row(entry, run, edits, encoded, created_at, above)
+        self._index.put(entry)
         if run == entry.row:
             self._open_run(entry.number, run, parent)
         self._index.complete(entry)
@@ -296,19 +288,13 @@ class MessageStore:
         created_at: int,
         above: Totals,
     ) -> None:
-        identifier, role, speaker, _stored_at, said_at, words, traits = entry.fields
-        piece = entry.piece
-        named = '""' if not speaker else dump_json(speaker)
-        about = '""' if not piece.about else dump_json(piece.about)
-        facts = (
+        numbers = (
             f"[{entry.number},{entry.row},{run},{created_at},{encoded.tokens},{encoded.bytes},"
             f"{encoded.extra},{edits},{above.length + 1},{above.tokens + encoded.tokens},"
-            f"{above.bytes + encoded.bytes},{named},{said_at},{words},{traits},{about},"
-            f"{entry.sitting}]"
+            f"{above.bytes + encoded.bytes}]"
         )
-        self._sql.execute(
-            _INSERT, facts, identifier, role, encoded.content, piece.text, piece.tools
-        )
+        message = encoded.message
+        self._sql.execute(_INSERT, numbers, message["id"], message["role"], encoded.content)
 
     def _open_run(self, number: int, run: int, parent: MessageRow | None) -> None:
         self._sql.execute(
@@ -401,9 +387,7 @@ class MessageStore:
         """Remove a message; its children thereby follow its parent."""
         self.changed(session_id)
         place = self._tree.place_of_key(row.key)
-        self._sql.execute(
-            "delete from assistant_messages where session = ? and id = ?", place.number, row.id
-        )
+        self._delete_row(place.number, row.id)
         if row.extra:
             self._payloads.drop(row.key)
         self._index.remove(session_id, [row.seq])
@@ -477,17 +461,3 @@ class MessageStore:
             self._payloads.copy(source.key, copied.key)
         self._index.add(target_id, seq, message, source.created_at, place.number)
         return copied
-
-
-def parse_content(text: str) -> Message | None:
-    """A stored message; None where the text is no message."""
-    try:
-        value = load_json(text)
-    except ValueError:
-        return None
-    if not isinstance(value, dict):
-        return None
-    message = cast("Message", value)
-    parts = message.get("parts")
-    whole = isinstance(message.get("id"), str) and isinstance(message.get("role"), str)
-    return message if whole and isinstance(parts, list) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from palimpsest.hosts.interface import Host
 from palimpsest.store.legacy import move_legacy_rows, set_legacy_tables_aside
-from palimpsest.store.message_tables import TABLES
+from palimpsest.store.message_tables import DROP_WRITING_VIEW, TABLES
 from palimpsest.store.messages import MessageStore
 from palimpsest.store.overlays import OverlayStore
 from palimpsest.store.payloads import PayloadStore
@@ -26,7 +26,11 @@ class Stores:
         sql = host.sql
         self.sql = sql
         self.index = SearchIndex(sql)
-        migrate(sql, "messages", (set_legacy_tables_aside, TABLES, move_legacy_rows))
+        migrate(
+            sql,
+            "messages",
+            (set_legacy_tables_aside, TABLES, move_legacy_rows, DROP_WRITING_VIEW),
+        )
         self.tree = MessageTree(sql)
         self.payloads = PayloadStore(sql)
         self.messages = MessageStore(sql, self.tree, self.payloads, self.index)

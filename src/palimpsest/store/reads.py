@@ -14,8 +14,8 @@ from typing import Any, cast
 from palimpsest.errors import CorruptHistoryError, LimitError
 from palimpsest.hosts.interface import Sql
 from palimpsest.messages import Message
+from palimpsest.store.encoding import parse_content
 from palimpsest.store.message_tables import MEDIA, PIECES, SESSION_SPAN
-from palimpsest.store.messages import parse_content
 from palimpsest.store.payloads import PayloadStore
 from palimpsest.store.rows import HistoryRowStat, Interval, MessageRow, Place
 

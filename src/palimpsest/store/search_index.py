@@ -16,11 +16,11 @@ from __future__ import annotations
 import json
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from palimpsest.errors import LimitError, SqlError
 from palimpsest.hosts.interface import Sql
-from palimpsest.messages import Message, is_compaction_message
+from palimpsest.messages import Message, dump_json, is_compaction_message
 from palimpsest.store.schema import migrate
 from palimpsest.store.search_reader import (
     FIRST_PIECE,
@@ -68,10 +68,12 @@ SITTING_ROWS = 32
 
 _ADD = """
 insert into assistant_fts
-  (rowid, message_id, role, speaker, created_at, said_at, words, traits, text, tools, about,
-   row, sitting)
-values (cast(? as integer), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+  (rowid, row, sitting, created_at, said_at, words, traits, speaker, about,
+   message_id, role, text, tools)
+values (?1 ->> 0, ?1 ->> 1, ?1 ->> 2, ?1 ->> 3, ?1 ->> 4, ?1 ->> 5, ?1 ->> 6, ?1 ->> 7, ?1 ->> 8,
+  ?2, ?3, ?4, ?5)
 """
+"""Its numbers come as one JSON array: on the platform a parameter costs more than a column."""
 
 _CHANGE = """
 update assistant_fts set message_id = ?2, role = ?3, speaker = ?4, created_at = ?5, said_at = ?6,
@@ -93,15 +95,25 @@ class _Last(NamedTuple):
     rollbacks: int
 
 
+class _Fields(NamedTuple):
+    """What every row of a message holds, in the order that the statements take."""
+
+    message_id: str
+    role: str
+    speaker: str
+    created_at: int
+    said_at: int
+    words: int
+    traits: int
+
+
 class Entry(NamedTuple):
     """What the index holds of a new message."""
 
     doc: int
     row: int
     sitting: int
-    fields: tuple[Any, ...]
-    """Message id, role, speaker, both times, words and traits."""
-
+    fields: _Fields
     pieces: list[IndexedText]
 
     @property
@@ -168,14 +180,11 @@ class SearchIndex(SearchReader):
         if number is None:
             number = self.number(session_id) or self._number_session(session_id)
         entry = self.entry(number, row, message, created_at)
-        self.sql.execute(
-            _ADD, entry.doc, *entry.fields, entry.piece.text, entry.piece.tools,
-            entry.piece.about, row, entry.sitting,
-        )  # fmt: skip
+        self.put(entry)
         self.complete(entry)
 
     def entry(self, number: int, row: int, message: Message, created_at: int) -> Entry:
-        """What the index holds of a new message; whoever asks stores it and calls ``complete``.
+        """What the index holds of a new message; ``put`` and ``complete`` store it.
 
         :raises LimitError: the row number is too large for a key.
         """
@@ -183,8 +192,23 @@ class SearchIndex(SearchReader):
             raise LimitError(f"a search row number lies between 1 and 2^31 - 1, got {row}")
         read = self._read(message)
         fields = _fields(message, created_at, read)
-        sitting = self._sitting(number, row, fields[4])
+        sitting = self._sitting(number, row, fields.said_at)
         return Entry(number * SESSION_SPAN + row, row, sitting, fields, read.pieces)
+
+    def put(self, entry: Entry) -> None:
+        """Store a new message's own row: one statement."""
+        self._put_piece(entry.doc, entry.row, entry.sitting, entry.fields, entry.piece)
+
+    def _put_piece(
+        self, doc: int, row: int, sitting: int, fields: _Fields, piece: IndexedText
+    ) -> None:
+        speaker = '""' if not fields.speaker else dump_json(fields.speaker)
+        about = '""' if not piece.about else dump_json(piece.about)
+        numbers = (
+            f"[{doc},{row},{sitting},{fields.created_at},{fields.said_at},{fields.words},"
+            f"{fields.traits},{speaker},{about}]"
+        )
+        self.sql.execute(_ADD, numbers, fields.message_id, fields.role, piece.text, piece.tools)
 
     def complete(self, entry: Entry) -> None:
         """Store what an entry needs besides its row: rare for a message of a few lines."""
@@ -326,7 +350,7 @@ class SearchIndex(SearchReader):
         )
 
     def _put_further_pieces(
-        self, doc: int, row: int, fields: tuple[Any, ...], pieces: list[IndexedText]
+        self, doc: int, row: int, fields: _Fields, pieces: list[IndexedText]
     ) -> None:
         base = doc - row
         rows = self.sql.execute(
@@ -338,7 +362,7 @@ class SearchIndex(SearchReader):
         key = FIRST_PIECE if not rows else int(rows[0][0] or 0) - base + 1
         for offset, piece in enumerate(pieces):
             doc = base + key + offset
-            self.sql.execute(_ADD, doc, *fields, piece.text, piece.tools, piece.about, row, 0)
+            self._put_piece(doc, row, 0, fields, piece)
             if piece.grams:
                 self._put_grams(doc, piece.grams)
 
@@ -374,9 +398,8 @@ class SearchIndex(SearchReader):
         return number
 
 
-def _fields(message: Message, created_at: int, read: IndexedMessage) -> tuple[Any, ...]:
-    """Message id, role, speaker, both times, words and traits, as the statements take them."""
-    return (
+def _fields(message: Message, created_at: int, read: IndexedMessage) -> _Fields:
+    return _Fields(
         str(message["id"]), str(message["role"]), read.speaker, created_at,
         created_at if read.said_at is None else read.said_at, read.words, read.traits,
     )  # fmt: skip

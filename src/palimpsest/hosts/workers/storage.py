@@ -29,6 +29,7 @@ class WorkersSql:
         self.rows_read: int = 0
         self.rows_written: int = 0
         self.rollbacks = 0
+        self.keeps_writes_together = True
         self.counting = False
         """Whether to keep the two counters; reading them costs about as much as a statement."""
 
