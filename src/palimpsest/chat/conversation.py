@@ -8,10 +8,14 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from palimpsest.chat.frames import chat_messages
+from palimpsest.chat.oversize import shortened_to_fit
 from palimpsest.chat.reconcile import apply_client_part
+from palimpsest.errors import LimitError
+from palimpsest.chat.transcripts import newest_originals
 from palimpsest.hosts.interface import Host
 from palimpsest.messages import Message, Part, dump_json, is_tool_part, text_of
 from palimpsest.session.session import Session
+from palimpsest.store.encoding import MAX_MESSAGE_BYTES
 from palimpsest.store.turns import TurnStore
 
 MAX_TRANSCRIPT_BYTES = 8 * 1024 * 1024
@@ -82,8 +86,16 @@ class Conversation:
         return [str(message["id"]) for message in messages]
 
     async def save_answer(self, message: Message, parent: str | None) -> None:
-        """Store an answer, or what it has become."""
-        await self.session.upsert_message(message, parent)
+        """Store an answer, or what it has become.
+
+        Of one that is too large for a message, the largest results are shortened: it was written,
+        and its tools have run.
+        """
+        try:
+            await self.session.upsert_message(message, parent)
+        except LimitError:
+            fitting = shortened_to_fit(message, MAX_MESSAGE_BYTES)
+            await self.session.upsert_message(fitting, parent)
         self._follow()
 
     def _follow(self) -> None:
@@ -94,22 +106,11 @@ class Conversation:
     async def transcript(self, max_bytes: int = MAX_TRANSCRIPT_BYTES) -> list[str]:
         """The messages of the active branch as JSON, originals, oldest first.
 
-        Of a transcript larger than ``max_bytes`` only the newest part.
+        Each text holds one or more messages with commas between them. Of a transcript larger than
+        ``max_bytes`` only the newest part.
         """
         leaf = await self.leaf_id()
-        if leaf is None:
-            return []
-        newest_first: list[str] = []
-        size = 0
-        async with aclosing(self._newest_first(leaf)) as messages:
-            async for message in messages:
-                text = dump_json(message)
-                size += len(text) if text.isascii() else len(text.encode())
-                if size > max_bytes and newest_first:
-                    break
-                newest_first.append(text)
-        newest_first.reverse()
-        return newest_first
+        return [] if leaf is None else newest_originals(self.session, leaf, max_bytes)
 
     def _newest_first(self, leaf: str) -> AsyncGenerator[Message, None]:
         walk = self.session.history(leaf, newest_first=True, overlays=False)

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Any, cast
+from urllib.parse import quote
 
 from palimpsest.actor.http import json_response
 from palimpsest.chat.clientframes import clear
 from palimpsest.chat.conversation import NEW_NAME, title_from
 from palimpsest.chat.endpoints import Call, RequestError, Route, route
-from palimpsest.chat.frames import ChatRequest, FrameError, parse_chat_body
+from palimpsest.chat.frames import ChatRequest, FrameError, check_frame_id, parse_chat_body
 from palimpsest.chat.lane import Lane
 from palimpsest.chat.resume import live_turn
 from palimpsest.chat.streams import error_chunk
+from palimpsest.chat.transcripts import all_originals
 from palimpsest.errors import UnknownMessageError
 from palimpsest.hosts.interface import HttpResponse
 from palimpsest.interchange import Conversation, read_conversation
-from palimpsest.messages import Message, dump_json, text_message, text_of
+from palimpsest.messages import MAX_ID_LENGTH, Message, dump_json, text_message, text_of
 from palimpsest.session.exchange import content_lines, import_conversation
 from palimpsest.session.manager import MAX_NAME_LENGTH
 from palimpsest.session.search import SearchResult
@@ -39,6 +41,9 @@ HIT_START, HIT_END = "\ue000", "\ue001"
 
 PREVIEW_LENGTH = 120
 
+_ID_CHARACTERS = "!#$&'*+,/:;=?@^`|~ ()<>[]{}\"\\"
+"""What a request id may hold as it is in a header, besides letters, digits and ``_.-~``."""
+
 MAX_IMPORT_MESSAGES = 100_000
 
 
@@ -51,20 +56,9 @@ async def get_messages(call: Call) -> HttpResponse:
     async def body() -> AsyncIterator[bytes]:
         separator = b"["
         if leaf is not None:
-            originals = lane.conversation.session.originals(leaf)
-            async with aclosing(cast("AsyncGenerator[Message, None]", originals)) as messages:
-                batch: list[str] = []
-                size = 0
-                async for message in messages:
-                    text = dump_json(message)
-                    batch.append(text)
-                    size += len(text)
-                    if size > 262_144:
-                        yield separator + ",".join(batch).encode()
-                        separator, batch, size = b",", [], 0
-                if batch:
-                    yield separator + ",".join(batch).encode()
-                    separator = b","
+            for text in all_originals(lane.conversation.session, leaf):
+                yield separator + text.encode()
+                separator = b","
         for message in waiting:
             yield separator + dump_json(message).encode()
             separator = b","
@@ -236,12 +230,14 @@ async def import_messages(call: Call) -> HttpResponse:
     if lane.is_busy:
         raise RequestError(409, "conflict", "an answer is being written: stop it or wait for it")
     conversation = _read(call)
+    chosen = conversation.session.get("activeLeafId")
+    if isinstance(chosen, str):
+        chosen = check_frame_id(chosen, "activeLeafId", MAX_ID_LENGTH)
     call.agent.keep_session(call.session_id)
     result = await import_conversation(
         lane.conversation.session, conversation, behind=await lane.conversation.leaf_id()
     )
     await _register(call, conversation)
-    chosen = conversation.session.get("activeLeafId")
     lane.conversation.show(chosen if isinstance(chosen, str) else None)
     await lane.broadcast_transcript()
     call.agent.tell_sessions_changed(call.session_id)
@@ -277,7 +273,7 @@ async def chat(call: Call) -> HttpResponse:
     Leaving the response does not stop the turn.
     """
     body = call.json_object()
-    request_id = str(body.pop("requestId", "") or call.agent.host.random_id())
+    request_id = body.pop("requestId", None) or call.agent.host.random_id()
     if isinstance(body.get("message"), str):
         message = text_message(call.agent.host.random_id(), "user", str(body.pop("message")))
         earlier = body.get("messages")
@@ -290,11 +286,12 @@ async def chat(call: Call) -> HttpResponse:
         )
     body.pop("id", None)  # the AI SDK's chat id; the session is chosen by the address
     try:
-        request = parse_chat_body(body, request_id)
+        request = parse_chat_body(body, check_frame_id(request_id, "requestId"))
     except FrameError as error:
         raise RequestError(400, "bad_request", str(error)) from None
     row = await _submit(call.lane, request)
-    headers = {**STREAM_HEADERS, "x-request-id": row.request_id}
+    # Quoted, for a header holds neither line breaks nor letters beyond Latin-1.
+    headers = {**STREAM_HEADERS, "x-request-id": quote(row.request_id, safe=_ID_CHARACTERS)}
     return HttpResponse(200, headers, stream_turn(call.lane, row.request_id))
 
 

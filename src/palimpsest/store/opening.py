@@ -11,6 +11,7 @@ from palimpsest.store.payloads import PayloadStore
 from palimpsest.store.reads import MessageReader
 from palimpsest.store.schema import migrate
 from palimpsest.store.search_index import SearchIndex
+from palimpsest.store.texts import MessageTexts
 from palimpsest.store.tree import MessageTree
 
 
@@ -42,3 +43,4 @@ class Stores:
                 {"event": "session.unreadable", "messageId": message_id, "reason": reason}
             ),
         )
+        self.texts = MessageTexts(sql, self.reader)

@@ -252,7 +252,10 @@ def _parse_list(text: str, count: int) -> list[Message] | None:
     if len(values) != count:
         return None
     for value in values:
-        if type(value) is not dict or "parts" not in value or "id" not in value:
+        if type(value) is not dict:
+            return None
+        fields = cast("dict[str, Any]", value)
+        if type(fields.get("parts")) is not list or type(fields.get("id")) is not str:
             return None
     return cast("list[Message]", values)
 
