@@ -506,6 +506,31 @@ async def test_a_function_of_ones_own_may_compact() -> None:
     assert [m["id"] for m in await session.get_history()][:3] == ["m0", "compaction_o1", "m4"]
 
 
+async def test_a_long_backlog_is_compacted_in_steps() -> None:
+    prompts: list[str] = []
+
+    def summarize(prompt: str) -> str:
+        prompts.append(prompt)
+        return f"summary {len(prompts)}"
+
+    provider = DictionaryProvider()
+    long = "ordinary words " * 400
+    await Session.create(provider).append_messages([said(number, long) for number in range(120)])
+    compact = create_compact_function(summarize, tail_token_budget=2_000, summarizer_window=8_000)
+    session = Session.create(provider).on_compaction(compact).compact_after(10_000)
+    await session.append_message(said(120))
+    ends = [overlay.to_message_id for overlay in provider.overlays]
+    assert len(ends) == 4
+    number = 121
+    while (length := len(await session.get_history())) > 20:
+        await session.append_message(said(number))
+        number += 1
+    assert length > 4
+    assert number < 130
+    assert {overlay.from_message_id for overlay in provider.overlays} == {"m3"}
+    assert len(await session.get_originals()) == number
+
+
 async def test_a_lost_overlay_is_told() -> None:
     provider = DictionaryProvider()
     session = Session.create(provider)

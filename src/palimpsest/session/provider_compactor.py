@@ -30,6 +30,7 @@ from palimpsest.session.compaction_run import (
 from palimpsest.session.context import ContextBlocks
 from palimpsest.session.history_snapshot import HistorySnapshot
 from palimpsest.session.provider_storage import ProviderStorage
+from palimpsest.session.summarizing import TooLittleGain
 from palimpsest.store.rows import StoredCompaction
 from palimpsest.tokens import count_message_tokens
 
@@ -38,6 +39,9 @@ FAILURES_BEFORE_FALLBACK = 3
 
 MAX_CONFLICTS = 3
 """How often a summary is made anew because its range changed meanwhile."""
+
+STEPS_AT_ONCE = 4
+"""Steps of a long backlog for which a caller waits; the next append goes on where they ended."""
 
 APPENDS_BEFORE_RECOUNT = 50
 """After so many appends the history is counted anew: others may write to the same storage."""
@@ -67,6 +71,7 @@ class ProviderCompactor:
         self._lock = asyncio.Lock()
         self._failures = 0
         self._next_tokens = 0
+        self._remaining = 0
         self._path_tokens: int | None = None
         self._appends = 0
         self._prompt_was_read = False
@@ -122,7 +127,7 @@ class ProviderCompactor:
                 # Another may have compacted, or appended elsewhere, since it was counted.
                 self._path_tokens = None
                 if await self._reaches(trigger):
-                    await self._attempt(None)
+                    await self._compact(None)
                     await self._wait_for_growth(trigger)
         except Exception as error:
             await self._news.report(error)
@@ -162,8 +167,10 @@ class ProviderCompactor:
 
     async def _wait_for_growth(self, trigger: int) -> None:
         """What could not be brought below the trigger is no reason to try at each append."""
+        if self._remaining or 0 < self._failures < FAILURES_BEFORE_FALLBACK:
+            return
         tokens = await self._measure()
-        if tokens >= trigger and not 0 < self._failures < FAILURES_BEFORE_FALLBACK:
+        if tokens >= trigger:
             self._next_tokens = tokens + max(1, tokens // 4)
 
     # -- compacting -----------------------------------------------------------------------------
@@ -176,13 +183,24 @@ class ProviderCompactor:
         if self._policy is None:
             raise CompactionError("No compaction function registered. Call on_compaction() first.")
         async with self._lock:
-            stored = await self._attempt(leaf_id)
+            stored = await self._compact(leaf_id)
         if stored is None:
             return None
         return CompactResult(stored.from_message_id, stored.to_message_id, stored.summary)
 
+    async def _compact(self, leaf_id: str | None) -> StoredCompaction | None:
+        """Compact, a long backlog in a few steps; the newest overlay, or None without any."""
+        newest: StoredCompaction | None = None
+        for _ in range(STEPS_AT_ONCE):
+            stored = await self._attempt(leaf_id)
+            newest = stored or newest
+            if stored is None or not self._remaining:
+                break
+        return newest
+
     async def _attempt(self, leaf_id: str | None) -> StoredCompaction | None:
-        """Ask the summarizer; after repeated failure do without. Failures are reported."""
+        """One step: ask the summarizer, after repeated failure do without. Failures are told."""
+        self._remaining = 0
         try:
             stored = await self._run(leaf_id, fallback=False)
             self._failures = 0
@@ -219,12 +237,16 @@ class ProviderCompactor:
             except PathChanged:
                 snapshot = await self._snapshot(leaf_id)
                 continue
+            except TooLittleGain:
+                return None
             if prepared is None:
                 return None
             now = await self._snapshot(leaf_id)
             ends = prepared.from_id, prepared.to_id
             if now.shown(*ends) == snapshot.shown(*ends):
-                return await self._storage.add_compaction(prepared.summary, *ends)
+                stored = await self._storage.add_compaction(prepared.summary, *ends)
+                self._remaining = prepared.rest
+                return stored
             snapshot = now
         raise CompactionError("the conversation changed each time it was summarized")
 
