@@ -19,18 +19,23 @@ def asked_to_end() -> bool:
 
 
 @contextmanager
-def own_cancellation(text: str, kind: type[Exception] = RuntimeError) -> Generator[None]:
-    """Code of the user's runs inside; where it raises CancelledError by itself, ``kind`` is raised.
+def contained(what: str, kind: type[Exception] = RuntimeError) -> Generator[None]:
+    """Code of the user's runs inside and ends nothing but itself; ``kind`` is raised instead.
 
     Whoever awaits something that was cancelled raises CancelledError without anybody having asked
-    for an end. Passed on, it would end the library's own task as if somebody had.
+    for an end, and ``sys.exit`` raises SystemExit. Passed on, these would end the library's own
+    task, or the process.
+
+    :param what: what runs, for the error's text.
     """
     try:
         yield
     except asyncio.CancelledError as error:
         if asked_to_end():
             raise
-        raise kind(text) from error
+        raise kind(f"{what} was cancelled") from error
+    except SystemExit as error:
+        raise kind(f"{what} wanted to end the process") from error
 
 
 class Abort:

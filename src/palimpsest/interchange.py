@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from palimpsest.errors import InvalidImportError
 from palimpsest.json_input import load_json
-from palimpsest.messages import Message, Part, validate_message
+from palimpsest.messages import MAX_TIME_MS, Message, Part, validate_message
 
 JsonObject = Mapping[str, Any]
 
@@ -96,7 +96,7 @@ def _take_line(conversation: Conversation, entry: dict[str, Any], number: int) -
         if parent is not None and not isinstance(parent, str):
             raise InvalidImportError(f"line {number}: parentId must be text or null")
         created = entry.get("createdAt")
-        if created is not None and (type(created) is not int or created < 0):
+        if created is not None and (type(created) is not int or not 0 <= created <= MAX_TIME_MS):
             raise InvalidImportError(f"line {number}: createdAt must be a time in ms")
         conversation.messages.append(ImportedMessage(message, parent, "parentId" in entry, created))
     else:
@@ -141,7 +141,7 @@ def ui_messages(entries: Iterable[JsonObject], new_id: Callable[[], str]) -> lis
         message = dict(entry)
         if not message.get("id"):
             message["id"] = new_id()
-        parts: list[Any] = list(message.get("parts") or ())
+        parts = _list(message.get("parts"), f"message {index}: parts")
         if not parts:
             parts = _parts_of_version_4(message)
         message["parts"] = [_ui_part(part) for part in parts]
@@ -155,11 +155,12 @@ def _parts_of_version_4(message: JsonObject) -> list[Part]:
     parts: list[Part] = []
     if isinstance(message.get("reasoning"), str):
         parts.append({"type": "reasoning", "text": message["reasoning"]})
-    for invocation in message.get("toolInvocations") or ():
+    for invocation in _list(message.get("toolInvocations"), "toolInvocations"):
         parts.append({"type": "tool-invocation", "toolInvocation": invocation})
     if isinstance(message.get("content"), str) and message["content"]:
         parts.append({"type": "text", "text": message["content"]})
-    for attachment in message.get("experimental_attachments") or ():
+    attachments = _list(message.get("experimental_attachments"), "experimental_attachments")
+    for attachment in map(_mapping, attachments):
         parts.append(
             {
                 "type": "file",
@@ -264,7 +265,7 @@ def _media_type(url: str) -> str:
 
 def _calls(entry: JsonObject) -> list[Part]:
     calls: list[Part] = []
-    listed: Any = entry.get("tool_calls") or ()
+    listed = _list(entry.get("tool_calls"), "tool_calls")
     if not listed and isinstance(entry.get("function_call"), Mapping):
         function = cast("JsonObject", entry["function_call"])
         listed = [{"id": function.get("name"), "function": function}]
@@ -280,6 +281,18 @@ def _calls(entry: JsonObject) -> list[Part]:
             }
         )
     return calls
+
+
+def _list(value: Any, what: str) -> list[Any]:
+    """A field's array; empty where the field is missing or null.
+
+    :raises InvalidImportError: it is something else.
+    """
+    if value is None:
+        return []
+    if not isinstance(value, list | tuple):
+        raise InvalidImportError(f"{what} must be an array, got {type(value).__name__}")
+    return list(cast("list[Any]", value))
 
 
 def _mapping(value: Any) -> JsonObject:

@@ -26,6 +26,9 @@ MAX_ID_LENGTH = 1024
 """The longest message or session id, in characters."""
 
 
+MAX_TIME_MS = 253_402_300_799_999
+"""The latest time that a message can have been made at, in ms since 1970: the year 9999's end."""
+
 MAX_NESTING = 256
 """How deeply arrays and objects may be nested in JSON that is written."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -64,3 +65,10 @@ async def call(agent: Agent, socket: Any, method: str, *arguments: Any) -> list[
     before = len(socket.sent)
     await send(agent, socket, {"type": "rpc", "id": "1", "method": method, "args": arguments})
     return [json.loads(text) for text in socket.sent[before:] if '"type":"rpc"' in text]
+
+
+async def cancelled_elsewhere() -> None:
+    """Awaits what somebody else has cancelled."""
+    future = asyncio.get_running_loop().create_future()
+    future.cancel()
+    await future

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from actors import call, connect, started
+from actors import call, cancelled_elsewhere, connect, started
 
 from palimpsest.actor.agent import Agent
 from palimpsest.actor.callables import callable_method, callables_of
@@ -28,13 +27,6 @@ class Mute(Exception):
 
 class Opaque:
     """A type that JSON Schema knows nothing of."""
-
-
-async def cancelled_elsewhere() -> None:
-    """Awaits what somebody else has cancelled."""
-    future = asyncio.get_running_loop().create_future()
-    future.cancel()
-    await future
 
 
 class Careless(Agent):
@@ -64,6 +56,10 @@ class Careless(Agent):
     @callable_method
     def mute(self) -> None:
         raise Mute
+
+    @callable_method
+    def exits(self) -> None:
+        raise SystemExit(1)
 
     @callable_method
     async def cancelled(self) -> None:
@@ -128,6 +124,7 @@ async def test_arguments_are_checked_where_only_the_result_is_unknown(host: Any)
     [
         ("too_large", "at most"),
         ("mute", "Mute"),
+        ("exits", "exits() wanted to end the process"),
         ("cancelled", "cancelled() was cancelled"),
         ("cancelled_stream", "cancelled_stream() was cancelled"),
     ],
@@ -145,7 +142,7 @@ async def test_every_call_is_answered(host: Any, method: str, text: str) -> None
 async def test_a_hook_that_is_cancelled_from_within_is_a_failure_like_any_other(host: Any) -> None:
     agent = await started(host, Careless)
     await agent.handle_message(await connect(agent), "hello")
-    assert agent.seen == ["what this awaited was cancelled"]
+    assert agent.seen == ["the hook was cancelled"]
 
 
 def test_a_subclass_may_take_a_wire_name_over() -> None:

@@ -89,7 +89,7 @@ def test_cross_origin_headers() -> None:
     assert with_cors({"a": "1"}, True) == {
         "a": "1",
         "access-control-allow-origin": "*",
-        "access-control-allow-methods": "GET, POST, HEAD, OPTIONS, PATCH, DELETE",
+        "access-control-allow-methods": "GET, POST, PUT, HEAD, OPTIONS, PATCH, DELETE",
         "access-control-allow-headers": "*, authorization",
         "access-control-expose-headers": "x-request-id",
         "access-control-max-age": "86400",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, cast
 from urllib.parse import urlsplit
 
@@ -18,7 +19,7 @@ from palimpsest.actor.connections import (
 from palimpsest.actor.current import working
 from palimpsest.actor.events import Events
 from palimpsest.actor.hooks import Decision, Reject, settle
-from palimpsest.actor.http import error_response, json_response
+from palimpsest.actor.http import error_response, json_response, method_refused
 from palimpsest.actor.legacy import take_over_work
 from palimpsest.actor.rate import RateBuckets, RateLimit
 from palimpsest.actor.routing import kebab_case
@@ -184,7 +185,8 @@ class Agent(Work):
     ) -> HttpResponse | None:
         """Answer an HTTP request of the library's own; None leaves it to ``on_request``.
 
-        A subclass tries its own paths and leaves the rest to ``super()``.
+        A subclass tries its own paths and leaves the rest to ``super()``. HEAD comes as GET; the
+        body is left out afterwards.
 
         :param segments: the segments of the URL's path, all of them, undecoded. Match the last
             ones: what stands before depends on how the Worker routes.
@@ -277,9 +279,15 @@ class Agent(Work):
 
     async def _answer(self, request: HttpRequest) -> HttpResponse:
         segments = [part for part in urlsplit(request.url).path.split("/") if part]
-        response = await self.handle_path(request, segments)
-        if response is None:
-            response = await settle(self.on_request(request))
+        head = request.method == "HEAD"
+        asked = replace(request, method="GET") if head else request
+        response = await self.handle_path(asked, segments)
+        if response is not None:
+            # The body was not begun, so nothing is left to be ended.
+            return HttpResponse(response.status, response.headers) if head else response
+        response = await settle(self.on_request(request))
+        if response is None and segments[-1:] == [self.status_path]:
+            return method_refused(["GET"])
         return response or error_response(404, "not_found", "this agent has nothing here")
 
     async def _connect(self, request: HttpRequest, *, readonly: bool) -> HttpResponse:

@@ -24,7 +24,7 @@ from pydantic import (
 from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
 
-from palimpsest.abort import own_cancellation
+from palimpsest.abort import contained
 from palimpsest.actor.state import validation_text
 from palimpsest.errors import CallError, error_words
 from palimpsest.signatures import resolve_types, signature_of
@@ -291,7 +291,7 @@ async def invoke(agent: object, name: Any, arguments: Any) -> Any:
     if not isinstance(arguments, (list, tuple)):
         raise CallError(f"{method.name}(): args must be an array")
     values = method.bind(cast("Sequence[Any]", arguments))
-    with own_cancellation(f"{method.name}() was cancelled", CallError):
+    with contained(f"{method.name}()", CallError):
         result = getattr(agent, method.attribute)(*values)
         if method.streaming or (method.plain and type(result) in _JSON_TYPES):
             return result

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from palimpsest.abort import own_cancellation
+from palimpsest.abort import contained
 from palimpsest.actor.callables import close_stream, error_text, invoke, is_stream, to_json
 from palimpsest.actor.connections import Connection
 from palimpsest.errors import CallError
@@ -51,7 +51,7 @@ async def _send_chunks(
 ) -> None:
     """Send each chunk as it comes; a client that went away ends the method."""
     try:
-        with own_cancellation(f"{method}() was cancelled", CallError):
+        with contained(f"{method}()", CallError):
             async for chunk in chunks:
                 if not connection.is_open:
                     return
@@ -99,7 +99,7 @@ class OpenStreams:
             raise CallError("this stream is not open (any more)")
         stream.used_at = self._agent.host.now()
         try:
-            with own_cancellation(f"{stream.method}() was cancelled", CallError):
+            with contained(f"{stream.method}()", CallError):
                 return [to_json(stream.method, await anext(stream.chunks))]
         except StopAsyncIteration:
             del self._streams[identifier]
@@ -133,7 +133,7 @@ async def answer_call(agent: Agent, method: str, arguments: Sequence[Any]) -> An
         result = await invoke(agent, method, arguments)
         if is_stream(result):
             try:
-                with own_cancellation(f"{method}() was cancelled", CallError):
+                with contained(f"{method}()", CallError):
                     return [to_json(method, chunk) async for chunk in result]
             finally:
                 await close_stream(result)

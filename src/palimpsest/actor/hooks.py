@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from palimpsest.abort import own_cancellation
+from palimpsest.abort import contained
 from palimpsest.actor.connections import Connection
 from palimpsest.hosts.interface import HttpRequest, HttpResponse
 
@@ -118,9 +118,10 @@ class Hooks:
 async def settle(value: Any) -> Any:
     """The value, awaited if it can be.
 
-    :raises RuntimeError: it was cancelled, and not because its task was asked to end.
+    :raises RuntimeError: it was cancelled, and not because its task was asked to end; or it called
+        ``sys.exit``.
     """
     if not inspect.isawaitable(value):
         return value
-    with own_cancellation("what this awaited was cancelled"):
+    with contained("the hook"):
         return await value

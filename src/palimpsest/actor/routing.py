@@ -19,7 +19,7 @@ MAX_NAME_BYTES = 1024
 
 CORS_HEADERS: Mapping[str, str] = {
     "access-control-allow-origin": "*",
-    "access-control-allow-methods": "GET, POST, HEAD, OPTIONS, PATCH, DELETE",
+    "access-control-allow-methods": "GET, POST, PUT, HEAD, OPTIONS, PATCH, DELETE",
     # Browsers do not count ``authorization`` among ``*``.
     "access-control-allow-headers": "*, authorization",
     "access-control-expose-headers": "x-request-id",

@@ -21,7 +21,7 @@ from palimpsest.chat.recovery import Recovery, recover
 from palimpsest.chat.resume import greet
 from palimpsest.chat.session_http import DELETE_JOB, delete_job, undelete
 from palimpsest.chat.turns import Concurrency, Strategy, Turn
-from palimpsest.errors import PalimpsestError
+from palimpsest.errors import PalimpsestError, error_words
 from palimpsest.hosts.interface import Host, HttpRequest, HttpResponse
 from palimpsest.jobs import Job, Postpone
 from palimpsest.messages import Message, text_message, validate_message
@@ -274,7 +274,7 @@ class ChatAgent(Agent):
 
     def error_text(self, error: BaseException) -> str:
         """An error in words for people: the library's own are, others say nothing of the inside."""
-        return str(error) if isinstance(error, PalimpsestError) else UNEXPECTED
+        return error_words(error) if isinstance(error, PalimpsestError) else UNEXPECTED
 
     def new_answer_id(self) -> str:
         """A fresh id for an answer."""

@@ -52,7 +52,7 @@ async def take(agent: ChatAgent, connection: Connection, frame: Mapping[str, Any
     lane = agent.lane(connection.session_id)
     match parsed:
         case ChatRequest():
-            await lane.submit(parsed, connection)
+            await _submit(lane, connection, parsed)
         case CancelRequest(request_id=request_id):
             lane.cancel(request_id)
         case ClearRequest():
@@ -68,6 +68,16 @@ async def take(agent: ChatAgent, connection: Connection, frame: Mapping[str, Any
         case ToolApproval():
             await take_approval(lane, connection, parsed)
     return True
+
+
+async def _submit(lane: Lane, connection: Connection, request: ChatRequest) -> None:
+    """Whatever fails, the client that asked is told: it would wait for its answer for ever."""
+    try:
+        await lane.submit(request, connection)
+    except Exception as error:
+        await lane.agent.report("chat.request.failed", error, connection)
+        frame = ResponseFrames(request.request_id).error(lane.agent.error_text(error))
+        connection.send(frame)
 
 
 async def clear(lane: Lane, exclude: list[str] | None = None) -> None:
@@ -130,8 +140,9 @@ async def take_tool_result(lane: Lane, connection: Connection, result: ToolResul
     if active is not None:
         part = active.live.accumulator.tool_part(result.tool_call_id)
         if part is not None and not active.live.accumulator.is_of_base(result.tool_call_id):
-            if apply(part) is not None:
-                active.live.emit(_result_chunk(result))
+            answered = apply(part)
+            if answered is not None:
+                active.live.emit(_result_chunk(answered))
             active.answered_by(connection.id, result.auto_continue)
             return
     await _answer_call(lane, connection, result.tool_call_id, apply, result)
@@ -168,15 +179,8 @@ async def _answer_call(
         await lane.continue_answer(message, connection, tools)
 
 
-def _result_chunk(result: ToolResult) -> dict[str, Any]:
-    if result.state == "output-error":
-        return {
-            "type": "tool-output-error",
-            "toolCallId": result.tool_call_id,
-            "errorText": result.error_text or "The tool failed.",
-        }
-    return {
-        "type": "tool-output-available",
-        "toolCallId": result.tool_call_id,
-        "output": result.output,
-    }
+def _result_chunk(answered: Part) -> dict[str, Any]:
+    chunk: dict[str, Any] = {"toolCallId": answered["toolCallId"]}
+    if answered["state"] == "output-error":
+        return {"type": "tool-output-error", **chunk, "errorText": answered["errorText"]}
+    return {"type": "tool-output-available", **chunk, "output": answered["output"]}

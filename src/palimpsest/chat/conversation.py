@@ -10,8 +10,8 @@ from typing import Any, cast
 from palimpsest.chat.frames import chat_messages
 from palimpsest.chat.oversize import shortened_to_fit
 from palimpsest.chat.reconcile import apply_client_part
-from palimpsest.errors import LimitError
 from palimpsest.chat.transcripts import newest_originals
+from palimpsest.errors import LimitError
 from palimpsest.hosts.interface import Host
 from palimpsest.messages import Message, Part, dump_json, is_tool_part, text_of
 from palimpsest.session.session import Session

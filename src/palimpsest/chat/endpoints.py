@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from palimpsest.actor.http import error_response, json_response
+from palimpsest.actor.http import error_response, json_response, method_refused
 from palimpsest.errors import (
     BindingError,
     InvalidMessageError,
@@ -147,14 +147,12 @@ async def answer_request(
         query = dict(parse_qsl(urlsplit(request.url).query, keep_blank_values=True))
         return await _call(item, Call(agent, request, captured, query))
     if allowed and behind:
-        response = error_response(405, "method_not_allowed", f"use {', '.join(sorted(allowed))}")
-        response.headers = {**response.headers, "allow": ", ".join(sorted(allowed))}
-        return response
+        return method_refused(allowed)
     return None
 
 
 def _is_get_messages(item: Route, request: HttpRequest) -> bool:
-    return item.pattern == ("get-messages",) and request.method in ("HEAD", "POST")
+    return item.pattern == ("get-messages",) and request.method == "POST"
 
 
 async def _call(item: Route, call: Call) -> HttpResponse:

@@ -244,13 +244,20 @@ _PARSERS = {
 }
 
 
-def _identifier(frame: Mapping[str, Any], field: str) -> str:
-    value = frame.get(field)
-    if not isinstance(value, str) or not 0 < len(value) <= MAX_FRAME_ID_LENGTH:
-        raise FrameError(f"{field!r} must be a string of 1 to {MAX_FRAME_ID_LENGTH} characters")
+def check_frame_id(value: Any, field: str, longest: int = MAX_FRAME_ID_LENGTH) -> str:
+    """The id, if a client may choose it.
+
+    :raises FrameError: it is no text, empty, too long, or holds a lone surrogate.
+    """
+    if not isinstance(value, str) or not 0 < len(value) <= longest:
+        raise FrameError(f"{field!r} must be a string of 1 to {longest} characters")
     if not _is_well_formed(value):
         raise FrameError(f"{field!r} must be well-formed text")
     return value
+
+
+def _identifier(frame: Mapping[str, Any], field: str) -> str:
+    return check_frame_id(frame.get(field), field)
 
 
 def _is_well_formed(text: str) -> bool:
@@ -282,7 +289,9 @@ def _client_tools(value: Any, request_id: str | None) -> list[dict[str, Any]]:
         raise FrameError("'clientTools' must be an array", request_id)
     tools = cast("list[Any]", value)
     if len(tools) > MAX_CLIENT_TOOLS:
-        raise FrameError(f"'clientTools' has {len(tools)} tools, at most {MAX_CLIENT_TOOLS}")
+        raise FrameError(
+            f"'clientTools' has {len(tools)} tools, at most {MAX_CLIENT_TOOLS}", request_id
+        )
     for index, tool in enumerate(tools):
         name = cast("dict[str, Any]", tool).get("name") if isinstance(tool, dict) else None
         if not isinstance(name, str) or not name:

@@ -21,6 +21,7 @@ from palimpsest.chat.turns import (
     merge_messages,
 )
 from palimpsest.errors import InvalidMessageError, LimitError
+from palimpsest.hosts.interface import Socket
 from palimpsest.messages import Message
 from palimpsest.store import turns as rows
 from palimpsest.store.turns import StoredTurn
@@ -70,8 +71,8 @@ class Lane:
             agent.host, agent.sessions.get_session(session_id), agent.turns
         )
         self.active: ActiveTurn | None = None
-        self.parked: dict[str, tuple[Connection, str | None]] = {}
-        """Connections that wait for a stream to begin, by id, with their probe's id."""
+        self.parked: dict[Socket, tuple[Connection, str | None]] = {}
+        """Connections that wait for a stream to begin, by socket, with their probe's id."""
         self.recovering: str | None = None
         """The request whose interrupted turn is being taken up again."""
         self.changed = Pulse()
@@ -235,7 +236,8 @@ class Lane:
                 payload["answerTo"] = plan.anchor
                 payload["again"] = request.trigger == "regenerate-message"
             return payload, False
-        if request.trigger == "regenerate-message":
+        if request.trigger == "regenerate-message" and plan.anchor is not None:
+            # Where the client knows nothing of what is here, its message goes to the end.
             payload["parent"] = plan.anchor
         in_step = plan.anchor_is_open or (plan.anchor == leaf and not plan.anchor_differs)
         return payload, not in_step
@@ -469,7 +471,7 @@ class Lane:
 
     def leave(self, connection: Connection) -> None:
         """A connection has closed. Its turn goes on: only Stop stops a turn."""
-        self.parked.pop(connection.id, None)
+        self.parked.pop(connection.socket, None)
         if self.active is not None:
             self.active.live.forget(connection)
 

@@ -21,6 +21,7 @@ from palimpsest.messages import (
     text_of,
     validate_message,
 )
+from palimpsest.tools.execute import result_problem
 
 Lookup = Callable[[str], Awaitable[Message | None]]
 """The stored message of an id."""
@@ -145,11 +146,17 @@ def answered_tool_parts(message: Mapping[str, Any]) -> list[Part]:
 
 
 def apply_result(part: Part, state: str, output: Any, error_text: str | None) -> Part | None:
-    """The part with the client's result, or None if it takes none (the first answer stands)."""
+    """The part with the client's result, or None if it takes none (the first answer stands).
+
+    A result that cannot be kept becomes an error, so that the call does not wait for ever.
+    """
     if part.get("state") not in ("input-available", "approval-responded"):
         return None
     if part.get("providerExecuted"):
         return None
+    problem = None if state == "output-error" else result_problem(output)
+    if problem is not None:
+        state, error_text = "output-error", problem
     answered = {**part, "state": state}
     if state == "output-error":
         answered["errorText"] = error_text if error_text is not None else "The tool failed."

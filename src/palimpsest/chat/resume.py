@@ -35,7 +35,7 @@ async def greet(lane: Lane, connection: Connection) -> None:
         return
     waiting = _expected(lane)
     if waiting is not None:
-        lane.parked[connection.id] = (connection, None)
+        lane.parked[connection.socket] = (connection, None)
         connection.send(frames.stream_pending(waiting))
         return
     ended = undelivered(lane)
@@ -58,7 +58,7 @@ def answer_probe(lane: Lane, connection: Connection, probe_id: str | None) -> No
         return
     waiting = _expected(lane)
     if waiting is not None:
-        lane.parked[connection.id] = (connection, probe_id)
+        lane.parked[connection.socket] = (connection, probe_id)
         connection.send(frames.stream_pending(waiting, probe_id))
         return
     ended = undelivered(lane)

@@ -95,14 +95,14 @@ class ActiveTurn:
                 watch.cancel()
             if not task.done():  # the agent itself is being dropped
                 task.cancel()
-        if task.cancelled():
-            return
-        error = task.exception()
+        # A task that was not asked to end, and was cancelled, awaited what others had cancelled.
+        error = RuntimeError("the answer was cancelled") if task.cancelled() else task.exception()
         if error is not None:
-            if not isinstance(error, Exception):
+            if not isinstance(error, Exception | SystemExit):
                 raise error
             if not self.turn.abort.aborted:
-                self.failure = await agent.failure_text(error, self.turn)
+                told = error if isinstance(error, Exception) else RuntimeError("exit was called")
+                self.failure = await agent.failure_text(told, self.turn)
 
     def _watch(self, seconds: float | None) -> _StallWatch | None:
         return None if seconds is None else _StallWatch(self, seconds)

@@ -79,8 +79,9 @@ class LiveStream:
         self._gathered: list[str] = []
         self._gathered_key: tuple[str, str] | None = None
         self._targets: list[Socket] | None = None
-        self._joining: set[str] = set()
-        self._joined: set[str] = set()
+        # By socket: one that has come back has the id of the one it replaces, which closes later.
+        self._joining: set[Socket] = set()
+        self._joined: set[Socket] = set()
         self._buffer: list[str] = []
         self._buffer_size = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -156,7 +157,7 @@ class LiveStream:
             targets = self._targets = [
                 connection.socket
                 for connection in self._connections()
-                if connection.id not in self._joining
+                if connection.socket not in self._joining
             ]
         for socket in targets:
             try:
@@ -208,14 +209,14 @@ class LiveStream:
 
     def offer(self, connection: Connection) -> None:
         """The connection was told of the stream: it gets nothing live until it acknowledges."""
-        self._joining.add(connection.id)
-        self._joined.discard(connection.id)
+        self._joining.add(connection.socket)
+        self._joined.discard(connection.socket)
         self._targets = None
 
     def forget(self, connection: Connection) -> None:
         """The connection closed."""
-        self._joining.discard(connection.id)
-        self._joined.discard(connection.id)
+        self._joining.discard(connection.socket)
+        self._joined.discard(connection.socket)
         self._targets = None
 
     async def join(self, connection: Connection) -> bool:
@@ -225,17 +226,17 @@ class LiveStream:
 
         :returns: False if the stream ended meanwhile, so that the connection has not been told.
         """
-        if connection.id in self._joined or connection.id not in self._joining:
+        if connection.socket in self._joined or connection.socket not in self._joining:
             return True
-        self._joined.add(connection.id)
+        self._joined.add(connection.socket)
         position = -1
         while True:
             position = await replay(self._bodies(position), connection, self.frames, position)
             if position >= self.count - 1 or not connection.is_open:
                 break
-        if connection.id not in self._joined:
+        if connection.socket not in self._joined:
             return True  # it was offered the stream anew meanwhile, or has gone
-        self._joining.discard(connection.id)
+        self._joining.discard(connection.socket)
         self._targets = None
         if self.ended:
             return False
@@ -245,7 +246,7 @@ class LiveStream:
 
     def has_joined(self, connection: Connection) -> bool:
         """Whether the connection follows the stream (it was not offered a replay, or took it)."""
-        return connection.id not in self._joining
+        return connection.socket not in self._joining
 
     # --- reading -------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from palimpsest.models.interface import (
     ToolCallDelta,
     ToolCallStart,
     Usage,
+    token_count,
 )
 from palimpsest.models.tool_call_text import finish_call
 
@@ -158,8 +159,7 @@ class EventReader:
         fields = _object(usage)
 
         def count(name: str) -> int:
-            value = fields.get(name)
-            return value if isinstance(value, int) and value > 0 else 0
+            return token_count(fields.get(name)) or 0
 
         cached = count("cache_read_input_tokens")
         whole = count("input_tokens") + cached + count("cache_creation_input_tokens")

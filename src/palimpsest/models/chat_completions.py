@@ -35,6 +35,7 @@ from palimpsest.models.interface import (
     ToolCallDelta,
     ToolCallStart,
     Usage,
+    token_count,
 )
 from palimpsest.models.tool_call_text import finish_call
 from palimpsest.tools.tool import Tool
@@ -263,8 +264,7 @@ def read_usage(usage: Mapping[str, Any]) -> Usage:
     def count(fields: Any, name: str) -> int | None:
         if not isinstance(fields, Mapping):
             return None
-        value = cast("Mapping[str, Any]", fields).get(name)
-        return value if isinstance(value, int) and value > 0 else None
+        return token_count(cast("Mapping[str, Any]", fields).get(name))
 
     return Usage(
         input_tokens=count(usage, "prompt_tokens"),

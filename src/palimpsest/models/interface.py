@@ -101,6 +101,15 @@ class Usage:
         return total or None
 
 
+MAX_TOKEN_COUNT = 10**12
+"""A larger count is no count of one request's tokens."""
+
+
+def token_count(value: Any) -> int | None:
+    """A count as a provider sent it; None where it is zero, absurd, or no whole number."""
+    return value if type(value) is int and 0 < value <= MAX_TOKEN_COUNT else None
+
+
 @dataclass(frozen=True, slots=True)
 class Finish:
     """The step ended as the model meant it to."""

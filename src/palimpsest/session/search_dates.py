@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
+from palimpsest.messages import MAX_TIME_MS
 from palimpsest.store.search_text import month_number
 
 DAY = 86_400_000
@@ -59,6 +60,7 @@ def named_times(query: str, now: int | None, first: int, last: int) -> list[tupl
 
 
 def _year(moment: int) -> int:
+    moment = min(moment, MAX_TIME_MS)  # a database may hold what later versions refuse
     return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=moment)).year
 
 

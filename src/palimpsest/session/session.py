@@ -12,7 +12,7 @@ from typing import Any, Self, cast
 
 from palimpsest.compaction.head_tail import CompactResult
 from palimpsest.errors import InvalidMessageError
-from palimpsest.messages import Message, validate_message
+from palimpsest.messages import MAX_TIME_MS, Message, validate_message
 from palimpsest.session.changes import UNSET, AppendResult, ChangeEvent, UnsetType
 from palimpsest.session.compaction_jobs import CompactionJobs
 from palimpsest.session.history import HistoryPage
@@ -285,12 +285,15 @@ class Session(SessionParts):
     ) -> AppendResult:
         """Add a message from elsewhere, with the time it was made (ms since 1970).
 
-        :raises InvalidMessageError: it is no message, its id is reserved, or the time negative.
+        :raises InvalidMessageError: it is no message, its id is reserved, or the time no time
+            from 1970 to 9999.
         :raises UnknownParentError: this session has no such parent.
         :raises LimitError: it is too large.
         """
-        if created_at is not None and (type(created_at) is not int or created_at < 0):
-            raise InvalidMessageError(f"created_at is a time in ms, got {created_at!r}")
+        if created_at is not None and (
+            type(created_at) is not int or not 0 <= created_at <= MAX_TIME_MS
+        ):
+            raise InvalidMessageError(f"created_at is a time in ms, got {created_at!r:.50}")
         result = self._writer.append(validate_message(message), parent_id, created_at)
         await self._changed("import", (result.message["id"],), result.message, result.inserted)
         return result

@@ -8,13 +8,16 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from palimpsest.abort import run_abortable
-from palimpsest.errors import AbortedError, ToolError
+from palimpsest.abort import contained, run_abortable
+from palimpsest.errors import AbortedError, ToolError, error_words
 from palimpsest.messages import dump_json
 from palimpsest.tools.tool import Tool, ToolContext
 
 MAX_PARALLEL_CALLS = 6
 """Calls of one step that run at once: as many connections as the platform opens at once."""
+
+MAX_RESULT_BYTES = 4 * 1024 * 1024
+"""The largest result of one call, as JSON in bytes: an answer holds it, and a socket carries it."""
 
 MAX_ERROR_CHARS = 4_000
 """How much of an error's text the model is told."""
@@ -59,14 +62,15 @@ async def run_call(call: PendingCall) -> CallResult:
     if tool.execute is None:
         return CallResult(identifier, error=f"{tool.name} can only be run by the client")
     try:
-        output = await run_abortable(
-            tool.execute(call.arguments, call.context), call.context.abort, seconds=tool.timeout
-        )
+        with contained(tool.name, ToolError):
+            output = await run_abortable(
+                tool.execute(call.arguments, call.context), call.context.abort, seconds=tool.timeout
+            )
         return CallResult(identifier, _json_value(output))
     except AbortedError:
         raise
     except TimeoutError as error:
-        if str(error):
+        if error_words(error) != type(error).__name__:
             return CallResult(identifier, error=_error_text(error))
         return CallResult(
             identifier, error=f"{tool.name} did not finish within {tool.timeout} seconds"
@@ -103,21 +107,30 @@ async def run_calls(calls: Sequence[PendingCall]) -> AsyncGenerator[CallResult, 
 def _json_value(output: Any) -> Any:
     """The output as JSON can hold it.
 
-    :raises ToolError: it cannot.
+    :raises ToolError: it cannot, or is larger than :data:`MAX_RESULT_BYTES`.
     """
-    if output is None or isinstance(output, str | bool | int):
-        return output
     if hasattr(output, "model_dump"):
         output = output.model_dump(mode="json", by_alias=True)
-    try:
-        dump_json(output)
-    except (TypeError, ValueError) as error:
-        raise ToolError(f"the result cannot be written as JSON: {error}") from error
+    problem = result_problem(output)
+    if problem is not None:
+        raise ToolError(problem)
     return output
 
 
+def result_problem(output: Any) -> str | None:
+    """Why a result cannot be kept, in words for the model; None where it can."""
+    try:
+        text = dump_json(output)
+    except (TypeError, ValueError, RecursionError) as error:
+        return f"the result cannot be written as JSON: {error}"
+    size = len(text) if text.isascii() else len(text.encode())
+    if size > MAX_RESULT_BYTES:
+        return f"the result has {size:,} bytes of JSON, at most {MAX_RESULT_BYTES:,} can be kept"
+    return None
+
+
 def _error_text(error: BaseException) -> str:
-    text = str(error) or type(error).__name__
-    if not isinstance(error, ToolError):
-        text = f"{type(error).__name__}: {text}" if str(error) else text
+    text, name = error_words(error), type(error).__name__
+    if not isinstance(error, ToolError) and text != name:
+        text = f"{name}: {text}"
     return text if len(text) <= MAX_ERROR_CHARS else text[:MAX_ERROR_CHARS] + "…"
