@@ -31,6 +31,7 @@ from palimpsest.session.providers import (
 )
 from palimpsest.session.search import SearchResult
 from palimpsest.session.session import Session
+from palimpsest.session.storage_provider import UNSET, SessionProvider
 from palimpsest.store.rows import StoredCompaction
 from palimpsest.store.sessions import SessionInfo
 from palimpsest.tools import Tool, ToolContext, tool
@@ -38,6 +39,7 @@ from palimpsest.tools import Tool, ToolContext, tool
 __version__ = "0.1.0"
 
 __all__ = [
+    "UNSET",
     "Agent",
     "AgentClient",
     "AgentContextProvider",
@@ -65,6 +67,7 @@ __all__ = [
     "Session",
     "SessionInfo",
     "SessionManager",
+    "SessionProvider",
     "StoredCompaction",
     "TokenCountInput",
     "Tool",

@@ -6,9 +6,8 @@ from typing import Any
 
 from palimpsest.errors import UnknownParentError
 from palimpsest.messages import Message
-from palimpsest.session.overlaying import lay_overlays
+from palimpsest.session.overlaying import with_overlays
 from palimpsest.session.storage_provider import UnsetType
-from palimpsest.store.overlays import overlay_message
 from palimpsest.store.rows import StoredCompaction
 
 
@@ -37,10 +36,7 @@ class DictionaryProvider:
 
     def get_history(self, leaf_id: str | None) -> list[Message]:
         self.calls.append("get_history")
-        return [
-            self.messages[one] if isinstance(one, str) else overlay_message(one)
-            for one in lay_overlays(self._path(leaf_id), self.overlays)
-        ]
+        return with_overlays([self.messages[one] for one in self._path(leaf_id)], self.overlays)
 
     def get_latest_leaf(self) -> Message | None:
         return next(reversed(self.messages.values()), None)

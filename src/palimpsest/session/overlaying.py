@@ -1,10 +1,32 @@
-"""Laying overlays over a path of ids, for storage that keeps no ranges of its own."""
+"""Laying overlays over a path, for storage that keeps no ranges of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+from palimpsest.messages import Message
+from palimpsest.session.provider_values import read_compaction
+from palimpsest.store.overlays import overlay_message
 from palimpsest.store.rows import StoredCompaction
+
+
+def with_overlays(
+    path: Sequence[Message], overlays: Iterable[StoredCompaction | Mapping[str, Any]]
+) -> list[Message]:
+    """What is shown of a path: its messages, and a message for each overlay that lies over some.
+
+    :param path: the messages from the root to the leaf.
+    :param overlays: all overlays of the conversation, the oldest first, in any form that
+        ``get_compactions`` of a storage provider may give.
+    :raises SessionProviderError: one is no overlay.
+    """
+    read = [read_compaction(overlay, "get_compactions") for overlay in overlays]
+    messages = {message["id"]: message for message in path}
+    return [
+        messages[piece] if isinstance(piece, str) else overlay_message(piece)
+        for piece in lay_overlays(list(messages), read)
+    ]
 
 
 def lay_overlays(
