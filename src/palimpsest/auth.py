@@ -40,8 +40,8 @@ MAX_LIFETIME_SECONDS = 366 * 24 * 3600
 class Grant:
     """What the holder of a token may do.
 
-    ``agents`` and ``names`` are patterns (``*`` matches anything); ``expires`` is in seconds since
-    1970. A read-only grant may watch and search, not write.
+    ``agents`` and ``names`` are patterns (``*`` matches anything, all else itself); ``expires`` is
+    in seconds since 1970. A read-only grant may watch and search, not write.
     """
 
     subject: str
@@ -52,8 +52,8 @@ class Grant:
 
     def allows(self, agent: str, name: str) -> bool:
         """Whether the grant reaches this agent (in kebab case) and object name."""
-        return any(fnmatchcase(agent, pattern) for pattern in self.agents) and any(
-            fnmatchcase(name, pattern) for pattern in self.names
+        return any(_matches(agent, pattern) for pattern in self.agents) and any(
+            _matches(name, pattern) for pattern in self.names
         )
 
 
@@ -95,7 +95,9 @@ def verify_token(secret: str, token: str, *, now: int) -> Grant:
     if len(token) > MAX_TOKEN_LENGTH:
         raise UnauthenticatedError("the token is too long")
     payload, _, signature = token.partition(".")
-    if not hmac.compare_digest(_encode(_signature(secret, payload)).encode(), signature.encode()):
+    if not hmac.compare_digest(
+        _encode(_signature(secret, payload)).encode(), signature.encode(errors="replace")
+    ):
         raise UnauthenticatedError("the token's signature is not valid")
     try:
         fields: dict[str, Any] = json.loads(_decode(payload))
@@ -169,7 +171,10 @@ def check_origin(url: str, headers: Mapping[str, str], allowed: Collection[str])
     if origin is None or origin in allowed:
         return
     target = urlsplit(url)
-    page = urlsplit(origin)
+    try:
+        page = urlsplit(origin)
+    except ValueError:
+        raise ForbiddenError("the origin cannot be read") from None
     same_scheme = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
     if page.netloc == target.netloc and same_scheme.get(target.scheme) == page.scheme:
         return
@@ -183,6 +188,11 @@ def token_of(url: str, headers: Mapping[str, str]) -> str | None:
         return value.strip()
     found = parse_qs(urlsplit(url).query).get("token")
     return found[0] if found else None
+
+
+def _matches(text: str, pattern: str) -> bool:
+    """Whether a pattern, in which only ``*`` is special, is the whole text."""
+    return fnmatchcase(text, pattern.replace("[", "[[]").replace("?", "[?]"))
 
 
 def _check_secret(secret: str) -> None:

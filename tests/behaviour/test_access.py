@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,6 +24,16 @@ class Notes(Agent):
     def write(self, text: str) -> str:
         self.set_state(text)
         return text
+
+    @callable_method
+    def remember(self) -> None:
+        self.queue("later")
+
+    @callable_method(read_only=True)
+    def look(self) -> str:
+        return self.state
+
+    def later(self) -> None: ...
 
     def on_request(self, request: HttpRequest) -> HttpResponse:
         return HttpResponse(200, {}, b"served")
@@ -110,6 +121,32 @@ async def test_read_only_token_may_watch_and_not_write(host: Host) -> None:
     )
     await agent.handle_message(response.upgrade, '{"type": "cf_agent_state", "state": "x"}')
     assert agent.state == "empty"
+
+
+async def test_read_only_token_may_call_what_changes_nothing_and_nothing_else(host: Any) -> None:
+    agent = await guarded(host)
+    response = await send(agent, query=f"?token={token(host, readonly=True)}", upgrade=True)
+    for method in ("remember", "look", "unknown"):
+        frame = f'{{"type": "rpc", "id": "1", "method": "{method}", "args": []}}'
+        await agent.handle_message(response.upgrade, frame)
+    answers = [json.loads(text) for text in response.upgrade.sent if '"rpc"' in text]
+    assert [answer["success"] for answer in answers] == [False, True, False]
+    assert "read-only" in answers[0]["error"]
+    assert agent.list_queue() == []
+    full = await send(agent, query=f"?token={token(host)}", upgrade=True)
+    await agent.handle_message(
+        full.upgrade, '{"type": "rpc", "id": "1", "method": "remember", "args": []}'
+    )
+    assert len(agent.list_queue()) == 1
+
+
+async def test_a_malformed_origin_or_token_is_a_refusal(host: Any) -> None:
+    agent = await guarded(host)
+    query = f"?token={token(host)}"
+    for origin in ("null", "http://[", "", "javascript:", "https://agents.example@evil.example"):
+        assert (await send(agent, query=query, headers={"origin": origin})).status == 403, origin
+    for given in ("a.\ud800", ".", "", "=.=", "é.é", "a" * 5_000):
+        assert (await send(agent, headers={"authorization": f"Bearer {given}"})).status == 401
 
 
 async def test_token_never_appears_in_what_is_logged(host: Any) -> None:

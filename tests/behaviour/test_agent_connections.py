@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,7 +40,7 @@ async def test_the_id_is_the_clients_and_stays(host: Any) -> None:
 
 async def test_an_id_that_cannot_be_a_tag_is_replaced(host: Any) -> None:
     agent = await started(host, Room)
-    for query in ("", "_pk=", "_pk=" + "x" * 257, "_pk=~session=other"):
+    for query in ("", "_pk=", "_pk=" + "x" * 253):
         socket = await connect(agent, query)
         assert len(Connection(socket).id) == 36
 
@@ -64,6 +65,28 @@ async def test_a_tag_equal_to_another_clients_id_is_not_that_client(host: Any) -
     agent = await started(host, Room)
     await connect(agent, "_pk=mallory&tag=alice")
     assert agent.connections.get("alice") is None
+
+
+async def test_an_id_equal_to_a_tag_does_not_carry_that_tag(host: Any) -> None:
+    agent = await started(host, Room)
+    mallory = await connect(agent, "_pk=admins")
+    other = await connect(agent, "_pk=~session=admins")
+    alice = await connect(agent, "_pk=alice&tag=admins")
+    assert [connection.id for connection in agent.connections.with_tag("admins")] == ["alice"]
+    assert agent.broadcast("for admins only", tag="admins") == 1
+    assert "for admins only" in alice.sent
+    assert "for admins only" not in mallory.sent + other.sent
+    assert agent.connections.of_session("admins") == []
+
+
+async def test_a_session_named_like_another_ones_hash_is_another_session(host: Any) -> None:
+    agent = await started(host, Room)
+    long = "x" * 300
+    await connect(agent, f"_pk=long&session={long}")
+    mark = "sha256=" + hashlib.sha256(long.encode()).hexdigest()
+    await connect(agent, f"_pk=spy&session={mark}")
+    assert [connection.id for connection in agent.connections.of_session(long)] == ["long"]
+    assert [connection.id for connection in agent.connections.of_session(mark)] == ["spy"]
 
 
 async def test_user_state_and_the_librarys_part_do_not_touch(host: Any) -> None:

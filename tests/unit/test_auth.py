@@ -30,6 +30,24 @@ def test_token_gives_back_what_was_granted() -> None:
     assert not grant.allows("other", "ann-1")
 
 
+@pytest.mark.parametrize(
+    ("pattern", "name", "allowed"),
+    [
+        ("room[1]", "room[1]", True),
+        ("room[1]", "room1", False),
+        ("room?", "room?", True),
+        ("room?", "room1", False),
+        ("[!a]", "b", False),
+        ("*", "", True),
+        ("a*c", "abc", True),
+        ("a*", "a\nb", True),
+        ("a", "A", False),
+    ],
+)
+def test_only_the_star_is_special_in_a_pattern(pattern: str, name: str, allowed: bool) -> None:
+    assert Grant("ann", 1, names=(pattern,)).allows("assistant", name) is allowed
+
+
 def test_token_ends_at_its_time() -> None:
     token = make_token(SECRET, "ann", now=NOW, lifetime=60)
     verify_token(SECRET, token, now=NOW + 59_999)

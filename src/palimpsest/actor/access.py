@@ -28,6 +28,11 @@ class Access:
         self._agent_name = agent_name
         self._authorizer: Authorizer | None = authorizer_from(host.environment)
 
+    @property
+    def is_on(self) -> bool:
+        """Whether the deployment has a secret."""
+        return self._authorizer is not None
+
     def check(self, request: HttpRequest) -> Grant | Reject | None:
         """The request's grant, a refusal, or None where the deployment has no secret."""
         if self._authorizer is None:

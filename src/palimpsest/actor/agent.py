@@ -94,6 +94,11 @@ class Agent(Work):
         """The class's name as it stands in URLs."""
         return kebab_case(type(self).__name__)
 
+    @property
+    def has_tokens(self) -> bool:
+        """Whether the deployment asks for tokens."""
+        return self._access.is_on
+
     # --- state ---------------------------------------------------------------------------------
 
     @property
@@ -265,7 +270,7 @@ class Agent(Work):
                     return self._refuse(decision, upgrade=upgrade)
                 request = decision or request
                 if upgrade:
-                    return await self._connect(request, readonly=bool(grant and grant.readonly))
+                    return await self._connect(request, watcher=bool(grant and grant.readonly))
                 return await self._answer(request)
             except Exception as error:
                 await self.report("request.failed", error)
@@ -290,7 +295,7 @@ class Agent(Work):
             return method_refused(["GET"])
         return response or error_response(404, "not_found", "this agent has nothing here")
 
-    async def _connect(self, request: HttpRequest, *, readonly: bool) -> HttpResponse:
+    async def _connect(self, request: HttpRequest, *, watcher: bool) -> HttpResponse:
         if self.ping is not None and not self._answers_pings:
             self._answers_pings = True
             self.host.set_auto_response(*self.ping)
@@ -299,7 +304,8 @@ class Agent(Work):
             identifier=connection_id(request.url) or self.host.random_id(),
             url=request.url,
             tags=self.connection_tags(request),
-            readonly=readonly or self.connection_readonly(request),
+            readonly=self.connection_readonly(request),
+            watcher=watcher,
             protocol=protocol,
         )
         self.events.count("connection.opened")

@@ -38,16 +38,22 @@ _MARK = "__palimpsest_callable__"
 class _Mark:
     name: str
     description: str
+    read_only: bool
 
 
 @overload
 def callable_method(method: F, /) -> F: ...
 @overload
 def callable_method(
-    *, name: str | None = None, description: str | None = None
+    *, name: str | None = None, description: str | None = None, read_only: bool = False
 ) -> Callable[[F], F]: ...
 def callable_method(
-    method: F | None = None, /, *, name: str | None = None, description: str | None = None
+    method: F | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    read_only: bool = False,
 ) -> F | Callable[[F], F]:
     """Let clients call this method of an agent: ``@callable_method`` or with arguments.
 
@@ -56,6 +62,7 @@ def callable_method(
 
     :param name: the name on the wire; the method's own by default.
     :param description: for :meth:`Agent.callable_methods`; the docstring's first line by default.
+    :param read_only: it changes nothing, so that holders of read-only tokens may call it, too.
     :raises TypeError: it is not a function, its name begins with an underscore, or it is a static
         or class method.
     """
@@ -70,7 +77,7 @@ def callable_method(
         if wire.startswith("_") or not wire.isidentifier():
             raise TypeError(f"a callable method needs a public name, got {wire!r}")
         text = description or (inspect.getdoc(function) or "").split("\n", 1)[0]
-        setattr(function, _MARK, _Mark(wire, text))
+        setattr(function, _MARK, _Mark(wire, text, read_only))
         return cast("F", function)
 
     return mark if method is None else mark(method)
@@ -93,6 +100,8 @@ class CallableMethod:
     variadic: str | None
     """Name of the parameter that takes all further arguments (``*args``)."""
     arguments: type[BaseModel]
+    read_only: bool = False
+    """Whether holders of read-only tokens may call it."""
     problem: str | None = None
     """Why it cannot be called as it is defined; None where it can."""
 
@@ -247,6 +256,7 @@ def _read(attribute: str, function: Callable[..., Any], mark: _Mark) -> Callable
         required=required,
         variadic=variadic,
         arguments=model,
+        read_only=mark.read_only,
     )
 
 

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from palimpsest.abort import contained
-from palimpsest.actor.callables import close_stream, error_text, invoke, is_stream, to_json
+from palimpsest.actor.callables import (
+    close_stream,
+    error_text,
+    find_callable,
+    invoke,
+    is_stream,
+    to_json,
+)
 from palimpsest.actor.connections import Connection
 from palimpsest.errors import CallError
 
@@ -33,6 +40,8 @@ async def answer_frame(agent: Agent, connection: Connection, frame: Mapping[str,
         connection.send({"type": "rpc", "id": identifier, **fields})
 
     try:
+        if agent.has_tokens and connection.watches_only:
+            check_watcher(type(agent), method)
         result = await invoke(agent, method, frame.get("args", []))
         if is_stream(result):
             await _send_chunks(connection, str(method), result, reply)
@@ -44,6 +53,16 @@ async def answer_frame(agent: Agent, connection: Connection, frame: Mapping[str,
         reply(success=False, error=error_text(error))
         return
     agent.events.count("call.done")
+
+
+def check_watcher(agent_class: type, name: Any) -> None:
+    """Refuse a call of a read-only token's holder, unless the method says it changes nothing.
+
+    :raises CallError: it does not, or cannot be called at all.
+    """
+    method = find_callable(agent_class, name)
+    if not method.read_only:
+        raise CallError(f"{method.name}() cannot be called with a read-only token")
 
 
 async def _send_chunks(

@@ -19,6 +19,16 @@ from palimpsest.messages import dump_json
 RESERVED_TAG_PREFIX = "~"
 """Tags that begin with this belong to the library."""
 
+ID_TAG = "~id="
+"""The first tag of a connection: this, then its id.
+
+Clients choose their ids. As a tag of its own an id would put its owner among the connections of a
+user's tag, and what is sent to "admins" would reach whoever calls itself so.
+"""
+
+MAX_CONNECTION_ID_LENGTH = MAX_TAG_LENGTH - len(ID_TAG)
+"""The longest id that a client may choose, in characters."""
+
 PROTOCOL_TAG = "~session="
 """Tag of connections that get the protocol's frames: this, then the session's name."""
 
@@ -29,11 +39,13 @@ ID_PARAMETER = "_pk"
 """The query parameter in which the npm clients name the connection, stable across reconnects."""
 
 
+_HASHED = "sha256="
+
+
 def connection_id(url: str) -> str | None:
     """The id that the client asks for in ``_pk``, or None if it gives none that can be a tag."""
     wanted = query_of(url).get(ID_PARAMETER, "")
-    usable = 0 < len(wanted) <= MAX_TAG_LENGTH and not wanted.startswith(RESERVED_TAG_PREFIX)
-    return wanted if usable else None
+    return wanted if 0 < len(wanted) <= MAX_CONNECTION_ID_LENGTH else None
 
 
 def query_of(url: str) -> dict[str, str]:
@@ -44,9 +56,9 @@ def query_of(url: str) -> dict[str, str]:
 def session_tag(session: str) -> str:
     """The tag of protocol connections to a session."""
     tag = PROTOCOL_TAG + session
-    if len(tag) <= MAX_TAG_LENGTH:
+    if len(tag) <= MAX_TAG_LENGTH and not session.startswith(_HASHED):
         return tag
-    return PROTOCOL_TAG + "sha256=" + hashlib.sha256(session.encode()).hexdigest()
+    return PROTOCOL_TAG + _HASHED + hashlib.sha256(session.encode()).hexdigest()
 
 
 class Connection:
@@ -88,7 +100,7 @@ class Connection:
         """The client's ``_pk``; several sockets may carry the same."""
         if self._id is None:
             tags = self._all_tags()
-            self._id = tags[0] if tags else ""
+            self._id = tags[0].removeprefix(ID_TAG) if tags else ""
         return self._id
 
     @property
@@ -133,6 +145,11 @@ class Connection:
         """Refuse (or allow) state updates from this client, from now on."""
         self._load()["readonly"] = readonly
         self._save()
+
+    @property
+    def watches_only(self) -> bool:
+        """Whether it came with a read-only token: it may call only what changes nothing."""
+        return bool(self._load().get("watcher", False))
 
     @property
     def protocol_enabled(self) -> bool:
@@ -196,9 +213,11 @@ class Connections:
         tags: Sequence[str],
         readonly: bool,
         protocol: bool,
+        watcher: bool = False,
     ) -> tuple[Connection, HttpResponse]:
         """Accept an upgrade.
 
+        :param watcher: whether it came with a read-only token.
         :raises LimitError: too many tags, a bad tag, or a URL too long to be kept.
         """
         if len(tags) > MAX_USER_TAGS:
@@ -208,9 +227,11 @@ class Connections:
         session = query_of(url).get("session", "")
         own = [session_tag(session)] if protocol else []
         attachment = {"url": url, "at": self._host.now()}
-        if readonly:
+        if readonly or watcher:
             attachment["readonly"] = True
-        socket, response = self._host.accept_socket([identifier, *own, *tags], attachment)
+        if watcher:
+            attachment["watcher"] = True
+        socket, response = self._host.accept_socket([ID_TAG + identifier, *own, *tags], attachment)
         return Connection(socket, identifier=identifier), response
 
     def __iter__(self) -> Iterator[Connection]:
@@ -224,12 +245,11 @@ class Connections:
 
     def get(self, identifier: str) -> Connection | None:
         """The connection with this id; the one opened last if there are several."""
-        found = self.with_tag(identifier)
-        matching = [connection for connection in found if connection.id == identifier]
-        return max(matching, key=lambda connection: connection.connected_at, default=None)
+        found = self.with_tag(ID_TAG + identifier)
+        return max(found, key=lambda connection: connection.connected_at, default=None)
 
     def with_tag(self, tag: str) -> list[Connection]:
-        """The connections that carry ``tag`` (an id is a tag too)."""
+        """The connections that carry ``tag``."""
         return [Connection(socket) for socket in self._open(tag)]
 
     def of_session(self, session: str) -> list[Connection]:
