@@ -318,7 +318,8 @@ class PostgresSearchProvider:
     async def get(self) -> str | None:
         """How many entries there are, or None for none."""
         row = await self._statements.first(sql.COUNT_ENTRIES, self._own_label())
-        return f"{row['entries']} entries indexed." if row["entries"] else None
+        entries = int(row["entries"])  # some drivers give large integers as text
+        return f"{entries} entries indexed." if entries else None
 
     async def set(self, key: str, content: str) -> None:
         """Write one entry, replacing an earlier one with that key."""
