@@ -14,7 +14,6 @@ from palimpsest.hosts.local import LocalHost
 from palimpsest.messages import text_message
 from palimpsest.session.search import search_messages
 from palimpsest.store.search_index import (
-    SESSION_SPAN,
     SITTING_PAUSE,
     SITTING_ROWS,
     SearchIndex,
@@ -155,9 +154,9 @@ def test_sittings_are_parted_by_pauses_and_end_after_some_rows() -> None:
         index.add("s", row, text_message(f"m{row}", "user", "x"), time)
     for row in range(6, 6 + SITTING_ROWS):
         index.add("s", row, text_message(f"m{row}", "user", "x"), SITTING_PAUSE + 5)
-    assert index.extent("s").sittings == [1, 4, 4 + SITTING_ROWS]
-    assert index.extent("s").messages == 5 + SITTING_ROWS
-    assert index.extent("nobody").messages == 0
+    assert index.look_up("s", [])[0].sittings == [1, 4, 4 + SITTING_ROWS]
+    assert index.look_up("s", [])[0].messages == 5 + SITTING_ROWS
+    assert index.look_up("nobody", [])[0].messages == 0
     host.close()
 
 
@@ -165,7 +164,7 @@ def test_a_message_is_added_with_one_statement_where_its_session_is_known() -> N
     host = LocalHost()
     index = SearchIndex(host.sql)
     index.add("s", 1, text_message("m1", "user", "first"), 1)
-    number = index.base("s") // SESSION_SPAN
+    number = index.number("s")
     statements: list[str] = []
     plain = host.sql.execute
 

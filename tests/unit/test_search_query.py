@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from palimpsest.session.search_query import MAX_TERMS, Query, Variant, parse_query
+from palimpsest.session.search_query import MAX_TERMS, Query, Variant, parse_any, parse_query
 from palimpsest.session.search_words import STOP_WORDS, base_forms, other_forms
 
 
@@ -22,6 +22,19 @@ def wholes(text: str) -> list[str]:
 @pytest.mark.parametrize("text", ["", "  ", "?!", "...", '""', '" "', "***", "\x00", "\ud800", "-"])
 def test_nothing_to_search_for(text: str) -> None:
     assert parse_query(text) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"copper lantern"', ' "Copper Lantern"\n', '"the"', '"when was it"', '"how many 42"',
+        '"a b" ', '"two  spaces"', '" edges "', '"C++"', '"café au lait"', '"red" "blue"', '"a" b',
+        '"it\'s"', '"snake_case"', '"new\nline"', "a", '"' + "long " * 30 + 'phrase"',
+        '"' + "x" * 30_000 + '"', " " * 30_000 + '"a b"',
+    ],
+)  # fmt: skip
+def test_the_short_way_for_plain_phrases_makes_no_difference(text: str) -> None:
+    assert parse_query(text) == parse_any(text)
 
 
 def test_stop_words_are_left_out_unless_there_is_nothing_else() -> None:

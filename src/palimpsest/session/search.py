@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from html import escape
-from typing import TypeVar, cast
+from typing import cast
 
 from palimpsest.errors import InvalidSearchError, SearchError, SqlError
 from palimpsest.hosts.interface import MAX_INTEGER
@@ -22,9 +21,10 @@ from palimpsest.session.ranking import (
 )
 from palimpsest.session.search_dates import named_times
 from palimpsest.session.search_query import Query, Variant, parse_query
-from palimpsest.session.search_snippets import Highlighter, Snippet
+from palimpsest.session.search_snippets import Excerpt, Highlighter, snippet
 from palimpsest.store.search_reader import (
     EVERY_POSTING,
+    NO_FILTERS,
     POSTINGS,
     Candidate,
     Content,
@@ -33,55 +33,104 @@ from palimpsest.store.search_reader import (
     SearchReader,
 )
 
-T = TypeVar("T")
-
 MAX_LIMIT = 1000
 """The most results of one search."""
+
+_NOWHERE: list[int] = []
+"""Where a variant is found that is not looked up."""
 
 CANDIDATES = 100
 """How many messages are ranked by more than their words, at the least."""
 
 
-@dataclass(frozen=True, slots=True)
 class SearchResult:
-    """One found message."""
+    """One found message; cannot be changed. Equal if message and score are."""
 
-    id: str
-    session_id: str
-    role: str
-    content: str
-    """The message's text; for a message without text, what its tools took and gave."""
+    __slots__ = ("_content", "_excerpt", "_highlighter", "_score")
 
-    score: float
-    """The larger the better; comparable within one search only."""
+    def __init__(self, content: Content, score: float, highlighter: Highlighter) -> None:
+        """
+        :param content: the message as the index holds it.
+        :param highlighter: of the query. Snippets are made when they are first asked for.
+        """
+        self._content = content
+        self._score = score
+        self._highlighter = highlighter
+        self._excerpt: Excerpt | None = None
 
-    created_at: int
-    """When the message was stored, in ms since 1970."""
+    @property
+    def id(self) -> str:
+        """The message's id."""
+        return self._content.message_id
 
-    row: int
-    """The message's number in its session."""
+    @property
+    def session_id(self) -> str:
+        """The session that the message is in."""
+        return self._content.session_id
 
-    _place: Snippet = field(repr=False, compare=False)
+    @property
+    def role(self) -> str:
+        """The message's role."""
+        return self._content.role
+
+    @property
+    def content(self) -> str:
+        """The message's text; for a message without text, what its tools took and gave."""
+        return self._content.text or self._content.tools
+
+    @property
+    def score(self) -> float:
+        """The larger the better; comparable within one search only."""
+        return self._score
+
+    @property
+    def created_at(self) -> int:
+        """When the message was stored, in ms since 1970."""
+        return self._content.created_at
+
+    @property
+    def row(self) -> int:
+        """The message's number in its session."""
+        return self._content.row
 
     @property
     def snippet(self) -> str:
         """The best place of the content, as plain text."""
-        return self._place.cut()[0]
+        return self._place()[0]
 
     @property
     def highlights(self) -> tuple[tuple[int, int], ...]:
         """Where the query's words are in the snippet: (start, end) in characters, ascending."""
-        return self._place.cut()[1]
+        return self._place()[1]
 
     def marked(self, before: str = "<mark>", after: str = "</mark>") -> str:
         """The snippet for HTML: escaped, with ``before`` and ``after`` around each highlight."""
-        snippet, highlights = self._place.cut()
+        snippet, highlights = self._place()
         pieces: list[str] = []
         end = 0
         for start, stop in highlights:
             pieces += (escape(snippet[end:start]), before, escape(snippet[start:stop]), after)
             end = stop
         return "".join((*pieces, escape(snippet[end:])))
+
+    def _place(self) -> Excerpt:
+        if self._excerpt is None:
+            content = self._content
+            self._excerpt = snippet((content.text, content.tools, content.about), self._highlighter)
+        return self._excerpt
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SearchResult):
+            return NotImplemented
+        return (self._content, self._score) == (other._content, other._score)
+
+    def __hash__(self) -> int:
+        return hash((self._content, self._score))
+
+    def __repr__(self) -> str:
+        fields = ("id", "session_id", "role", "content", "score", "created_at", "row")
+        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in fields)
+        return f"SearchResult({shown})"
 
 
 def search_messages(
@@ -115,7 +164,10 @@ def search_messages(
     if parsed is None:
         return []
     search = _Search(index, parsed, session_id, limit, filters, path_rows, now)
-    return _asking(search.run)
+    try:
+        return search.run()
+    except SqlError as error:
+        raise SearchError(f"the search index failed: {error}") from error
 
 
 def _checked(
@@ -135,6 +187,8 @@ def _checked(
         raise InvalidSearchError(f"a search limit is an integer from 1 to {MAX_LIMIT}: {limit!r}")
     if path_rows is not None and session_id is None:
         raise InvalidSearchError("a path belongs to one session: session_id is needed")
+    if role is None and since is None and until is None:
+        return NO_FILTERS
     return Filters(_roles(role), _moment("since", since), _moment("until", until))
 
 
@@ -159,13 +213,6 @@ def _moment(name: str, value: object) -> int | None:
     if not isinstance(value, int) or isinstance(value, bool) or abs(value) > MAX_INTEGER:
         raise InvalidSearchError(f"{name!r} is a time in ms since 1970: {value!r}")
     return value
-
-
-def _asking(run: Callable[[], T]) -> T:
-    try:
-        return run()
-    except SqlError as error:
-        raise SearchError(f"the search index failed: {error}") from error
 
 
 class _Search:
@@ -204,9 +251,9 @@ class _Search:
 
     def _ranked(self, verbatim: list[Content]) -> list[SearchResult]:
         """All words as alternatives; messages that hold the whole query verbatim come first."""
-        extent = self._index.extent(self._session_id)
+        extent, found = self._look_up()
         path = self._path()
-        terms = self._terms(extent, path)
+        terms = self._terms(extent, found, path)
         sittings = Sittings(terms, extent.sittings if path is None else [])
         broad = max(extent.messages, BROAD) if self._whole else BROAD
         scores = rank_words(terms, extent.messages, self._wanted, broad)
@@ -244,7 +291,7 @@ class _Search:
     @property
     def _whole(self) -> bool:
         """Whether messages of any age may be the only ones that are wanted."""
-        return self._query.exact or self._path_rows is not None or self._filters != Filters()
+        return self._query.exact or self._path_rows is not None or self._filters is not NO_FILTERS
 
     def _candidates(
         self, base: int, scores: dict[int, float]
@@ -260,12 +307,12 @@ class _Search:
         while start < len(order) and len(chosen) < (self._limit if start else wanted):
             positions = order[start : start + step]
             around = {position + offset for position in positions for offset in NEARNESS}
-            known |= self._look_up(base, around - known.keys())
+            known |= self._known(base, around - known.keys())
             chosen += [place for place in positions if place in known and known[place].passes]
             start, step = start + step, 4 * step
         return known, chosen
 
-    def _look_up(self, base: int, positions: Iterable[int]) -> dict[int, Candidate]:
+    def _known(self, base: int, positions: Iterable[int]) -> dict[int, Candidate]:
         rows = self._path_rows
         if rows is None:
             found = self._index.candidates(base, positions, self._filters)
@@ -274,36 +321,39 @@ class _Search:
         found = self._index.candidates(base, places, self._filters)
         return {places[candidate.position]: candidate for candidate in found}
 
-    def _terms(self, extent: Extent, path: dict[int, int] | None) -> list[Term]:
+    def _look_up(self) -> tuple[Extent, list[list[list[int]]]]:
+        """How large what is searched is and, for each term and variant, the positions found."""
+        newest = EVERY_POSTING if self._whole else POSTINGS
+        wanted = [variant for term in self._query.terms for variant in term.variants]
+        extent, words = self._index.look_up(
+            self._session_id,
+            [(variant.match, variant.literal) for variant in wanted if not variant.grams],
+            newest,
+        )
+        grams: list[list[int]] = []
+        if extent.unspaced and any(variant.grams for variant in wanted):
+            grams = self._index.look_up_grams(
+                self._session_id,
+                extent.base,
+                [(variant.match, variant.literal) for variant in wanted if variant.grams],
+                newest,
+            )
+        found = {False: iter(words), True: iter(grams)}
+        return extent, [
+            [next(found[variant.grams], _NOWHERE) for variant in term.variants]
+            for term in self._query.terms
+        ]
+
+    def _terms(
+        self, extent: Extent, lists: list[list[list[int]]], path: dict[int, int] | None
+    ) -> list[Term]:
         """The query's terms with where they were found."""
         newest = EVERY_POSTING if self._whole else POSTINGS
         terms: list[Term] = []
-        for term, lists in zip(self._query.terms, self._postings(extent, newest), strict=True):
-            found = sum(_estimate(positions, newest, extent) for positions in lists)
-            terms.append(Term(_combine(lists, term.variants, path), term.weight, found))
+        for term, found in zip(self._query.terms, lists, strict=True):
+            count = sum(_estimate(positions, newest, extent) for positions in found)
+            terms.append(Term(_combine(found, term.variants, path), term.weight, count))
         return terms
-
-    def _postings(self, extent: Extent, newest: int) -> list[list[list[int]]]:
-        """For each term, for each variant, the positions that match."""
-        by_table: dict[bool, list[tuple[str, str | None]]] = {False: [], True: []}
-        places: list[list[tuple[bool, int] | None]] = []
-        for term in self._query.terms:
-            found: list[tuple[bool, int] | None] = []
-            for variant in term.variants:
-                if variant.grams and not extent.unspaced:
-                    found.append(None)
-                    continue
-                wanted = by_table[variant.grams]
-                found.append((variant.grams, len(wanted)))
-                wanted.append((variant.match, variant.literal))
-            places.append(found)
-        lists = {
-            grams: self._index.postings(
-                self._session_id, extent.base, wanted, newest=newest, grams=grams
-            )
-            for grams, wanted in by_table.items()
-        }
-        return [[[] if at is None else lists[at[0]][at[1]] for at in found] for found in places]
 
     def _path(self) -> dict[int, int] | None:
         """For a branch: each row of its path, with its position on the path."""
@@ -341,17 +391,7 @@ class _Search:
         return question, subject or terms
 
     def _result(self, content: Content, score: float) -> SearchResult:
-        fields = (content.text, content.tools, content.about)
-        return SearchResult(
-            id=content.message_id,
-            session_id=content.session_id,
-            role=content.role,
-            content=content.text or content.tools,
-            score=score,
-            created_at=content.created_at,
-            row=content.row,
-            _place=Snippet(fields, self._highlighter),
-        )
+        return SearchResult(content, score, self._highlighter)
 
 
 def _combine(
@@ -391,13 +431,11 @@ def _prefer(ranked: dict[int, float], hits: dict[int, float]) -> None:
         ranked[position] *= least / (1 + ranked[position])
 
 
-def _one_per_message(contents: Iterable[Content]) -> list[Content]:
+def _one_per_message(contents: list[Content]) -> list[Content]:
     """Without further pieces of a message that is found already."""
-    seen: set[tuple[str, int]] = set()
-    kept: list[Content] = []
+    if len({content.position for content in contents}) == len(contents):
+        return contents
+    kept: dict[int, Content] = {}
     for content in contents:
-        key = (content.session_id, content.row)
-        if key not in seen:
-            seen.add(key)
-            kept.append(content)
-    return kept
+        kept.setdefault(content.position, content)
+    return list(kept.values())

