@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from palimpsest.actor.http import json_response
 from palimpsest.chat.endpoints import Call, RequestError, Route, route
+from palimpsest.chat.memory_view import memory_view, overlay_text
 from palimpsest.hosts.interface import MAX_SOCKET_MESSAGE_BYTES, HttpResponse
-from palimpsest.messages import COMPACTION_PREFIX
+from palimpsest.messages import dump_json
 
-MAX_TIMELINE = 5_000
-"""The most messages of a timeline: the newest."""
+MAX_SHOWN_PAYLOAD = 2_000
+"""The largest payload of a job that is shown, as JSON in characters."""
 
 MAX_FILE_BYTES = 5_000_000
 """What clients are told of the size of one attached file.
@@ -26,9 +27,7 @@ async def memory(call: Call) -> HttpResponse:
     agent, conversation = call.agent, call.lane.conversation
     session = conversation.session
     leaf = await conversation.leaf_id()
-    path = [] if leaf is None else await session.get_history_row_stats(leaf)
-    entries = [] if leaf is None else session.compaction_store.path_entries(leaf)
-    shown = {entry.id for entry in entries}
+    view = memory_view(session, leaf)
     status = session.compactor.status_frame()
     model = agent.current_model
     blocks = await session.get_context_blocks()
@@ -40,32 +39,6 @@ async def memory(call: Call) -> HttpResponse:
             "tokenBudget": model.max_input_tokens,
             "model": model.name,
             "lastError": session.compactor.status().last_error,
-            "timeline": [
-                {
-                    "id": entry.id,
-                    "role": entry.role,
-                    "tokens": entry.tokens,
-                    "createdAt": entry.created_at,
-                }
-                for entry in path[-MAX_TIMELINE:]
-            ],
-            "timelineTruncated": len(path) > MAX_TIMELINE,
-            "overlays": [
-                {
-                    "id": stored.id,
-                    "summary": stored.summary,
-                    "fromMessageId": stored.from_message_id,
-                    "toMessageId": stored.to_message_id,
-                    "createdAt": stored.created_at,
-                    "tokensAfter": stored.tokens,
-                    "tokensBefore": _tokens_between(
-                        path, stored.from_message_id, stored.to_message_id
-                    ),
-                    "stale": stored.stale,
-                    "active": f"{COMPACTION_PREFIX}{stored.id}" in shown,
-                }
-                for stored in await session.get_compactions()
-            ],
             "context": [
                 {
                     "label": block.label,
@@ -80,30 +53,15 @@ async def memory(call: Call) -> HttpResponse:
                 for block in blocks
             ],
             "systemPromptTokens": session.context.frozen_tokens(),
-            "checkpoints": session.compactor.list_checkpoints(),
             "schedules": _schedules(call),
-            "stats": {
-                "messages": len(path),
-                "bytes": sum(entry.bytes for entry in path),
-                "databaseBytes": agent.host.sql.database_size(),
-            },
+            **view,
+            "stats": {**view["stats"], "databaseBytes": agent.host.sql.database_size()},
             "limits": {
                 "maxMessageBytes": MAX_SOCKET_MESSAGE_BYTES,
                 "maxAttachmentBytes": MAX_FILE_BYTES,
             },
         }
     )
-
-
-def _tokens_between(path: Any, start: str, end: str) -> int | None:
-    inside, total = False, 0
-    for entry in path:
-        inside = inside or entry.id == start
-        if inside:
-            total += entry.tokens
-            if entry.id == end:
-                return total
-    return None
 
 
 def _schedules(call: Call) -> list[dict[str, Any]]:
@@ -116,10 +74,18 @@ def _schedules(call: Call) -> list[dict[str, Any]]:
                 "type": "job",
                 "timeMs": job.at,
                 "status": job.status,
-                "payload": job.payload,
+                "payload": _shown_payload(job.payload),
             }
         )
     return found
+
+
+def _shown_payload(payload: Any) -> Any:
+    """A payload, or of a large one its callback alone: there may be many, of two megabytes each."""
+    if len(dump_json(payload)) <= MAX_SHOWN_PAYLOAD:
+        return payload
+    fields = cast("dict[str, Any]", payload) if isinstance(payload, dict) else {}
+    return {"callback": fields["callback"]} if "callback" in fields else None
 
 
 async def compact(call: Call) -> HttpResponse:
@@ -137,6 +103,15 @@ async def compact(call: Call) -> HttpResponse:
     if outcome.reason is not None:
         answer["reason"] = outcome.reason
     return json_response(answer)
+
+
+async def read_overlay(call: Call) -> HttpResponse:
+    """The whole text of a summary: :func:`memory` has only the beginning of those not in use."""
+    identifier = call.captured[0]
+    summary = overlay_text(call.lane.conversation.session, identifier)
+    if summary is None:
+        raise RequestError(404, "not_found", f"no summary {identifier!r}")
+    return json_response({"id": identifier, "summary": summary})
 
 
 async def remove_overlay(call: Call) -> HttpResponse:
@@ -171,6 +146,7 @@ async def remove_schedule(call: Call) -> HttpResponse:
 ROUTES: list[Route] = [
     route("GET", "memory", memory),
     route("POST", "compact", compact),
+    route("GET", "overlays/*", read_overlay),
     route("DELETE", "overlays/*", remove_overlay),
     route("PUT", "context/*", replace_block),
     route("DELETE", "schedules/*", remove_schedule),

@@ -606,19 +606,6 @@ class Compactor:
         """All overlays of the session, the oldest first."""
         return self._store.list_overlays()
 
-    def list_checkpoints(self) -> list[dict[str, Any]]:
-        """The overlays as the memory panel lists them, the oldest first: ids, times, tokens."""
-        return [
-            {
-                "id": one.id,
-                "createdAt": one.created_at,
-                "messageId": one.to_message_id,
-                "reason": "forgotten" if one.stale else "compaction",
-                "tokens": one.tokens,
-            }
-            for one in self._store.list_overlays()
-        ]
-
     def undo_newest_overlay(self) -> StoredCompaction | None:
         """Take the newest overlay away: what it covered is shown as before; None without one.
 

@@ -58,6 +58,10 @@ class OverlayStore:
         """Every overlay of a session, the oldest first."""
         return self._select(place, " order by c.key")
 
+    def newest(self, place: Place, count: int) -> list[Overlay]:
+        """The newest overlays of a session, at most ``count``, the oldest of them first."""
+        return self._select(place, " order by c.key desc limit ?", count)[::-1]
+
     def shown(self, place: Place) -> list[Overlay]:
         """The overlays that no newer one covers and that are not stale, the oldest first."""
         return self._select(place, " and c.covered_by is null and not c.stale order by c.key")

@@ -115,6 +115,11 @@ export class AgentApi {
     return this.request("GET", "memory", { session }, undefined, signal);
   }
 
+  /** The whole text of a summary of which the memory has only the beginning. */
+  overlay(session: string, id: string): Promise<{ summary: string }> {
+    return this.request("GET", `overlays/${encodeURIComponent(id)}`, { session });
+  }
+
   compact(session: string): Promise<CompactResult> {
     return this.request("POST", "compact", { session }, {});
   }

@@ -40,7 +40,12 @@ export interface Overlay {
   id: string;
   fromMessageId: string;
   toMessageId: string;
+  /** Positions in the conversation, from 1; null where the message is on another branch. */
+  fromNumber?: number | null;
+  toNumber?: number | null;
   summary: string;
+  /** Only the beginning of the text is here. */
+  summaryTruncated?: boolean;
   createdAt: number;
   tokensBefore?: number | null;
   tokensAfter?: number | null;
@@ -87,6 +92,8 @@ export interface Memory {
   timeline: TimelineEntry[];
   /** Only the newest messages are in the timeline. */
   timelineTruncated?: boolean;
+  /** How many messages come before them. */
+  timelineOffset?: number;
   overlays: Overlay[];
   context: ContextBlock[];
   systemPromptTokens: number;
@@ -100,6 +107,8 @@ export interface CompactResult {
   compacted: boolean;
   tokensBefore?: number;
   tokensAfter?: number;
+  /** Tokens of a long backlog that the agent goes on summarising in the background. */
+  tokensRemaining?: number;
   overlayId?: string;
   reason?: string;
 }

@@ -108,13 +108,18 @@ export const MemoryPanel = memo(
                 <Strata
                   timeline={memory.timeline}
                   overlays={memory.overlays}
-                  truncated={memory.timelineTruncated ?? false}
+                  offset={memory.timelineOffset ?? 0}
                   previewOf={previewOf}
                   onOpen={onOpen}
                 />
               </Section>
               <Section title="Summaries" count={memory.overlays.length}>
-                <Summaries overlays={memory.overlays} timeline={memory.timeline} onOpen={onOpen} onRemove={(id) => then(api.removeOverlay(session, id))} />
+                <Summaries
+                  overlays={memory.overlays}
+                  read={(id) => api.overlay(session, id).then((answer) => answer.summary)}
+                  onOpen={onOpen}
+                  onRemove={(id) => then(api.removeOverlay(session, id))}
+                />
               </Section>
               <Section title="Context blocks" count={memory.context.length}>
                 <ContextBlocks blocks={memory.context} onWrite={(label, content) => then(api.writeContext(session, label, content))} />

@@ -17,11 +17,22 @@ interface Row {
 /** More messages than this are drawn several to a line. */
 const maxRows = 160;
 
-function rowsOf(timeline: TimelineEntry[], overlays: Overlay[]): Row[] {
+/** Summaries that begin before the timeline does lie over its beginning. */
+function clamped(timeline: TimelineEntry[], overlays: Overlay[], offset: number): Overlay[] {
+  const first = timeline[0]?.id;
+  if (offset === 0 || first === undefined) return overlays;
+  return overlays.map((overlay) => {
+    const { fromNumber: from, toNumber: to } = overlay;
+    const reachesIn = overlay.active && from && to && from <= offset && to > offset;
+    return reachesIn ? { ...overlay, fromMessageId: first } : overlay;
+  });
+}
+
+function rowsOf(timeline: TimelineEntry[], overlays: Overlay[], offset: number): Row[] {
   const perRow = Math.ceil(timeline.length / maxRows) || 1;
   const rows: Row[] = [];
-  let number = 0;
-  for (const layer of layOut(timeline, overlays)) {
+  let number = offset;
+  for (const layer of layOut(timeline, clamped(timeline, overlays, offset))) {
     const overlay = layer.kind === "covered" ? layer.overlay : null;
     const items = layer.kind === "covered" ? layer.items : [layer.item];
     for (const item of items) {
@@ -49,17 +60,18 @@ function rowText(row: Row, preview: string): string {
 export function Strata({
   timeline,
   overlays,
-  truncated,
+  offset,
   previewOf,
   onOpen,
 }: {
   timeline: TimelineEntry[];
   overlays: Overlay[];
-  truncated: boolean;
+  /** How many messages come before the timeline. */
+  offset: number;
   previewOf: (messageId: string) => string;
   onOpen: (messageId: string) => void;
 }) {
-  const rows = useMemo(() => rowsOf(timeline, overlays), [timeline, overlays]);
+  const rows = useMemo(() => rowsOf(timeline, overlays, offset), [timeline, overlays, offset]);
   const [chosen, setChosen] = useState<number | null>(null);
   if (rows.length === 0) return <p className="quiet">Nothing has been written yet.</p>;
   const largest = Math.max(...rows.map((row) => row.tokens), 1);
@@ -120,7 +132,7 @@ export function Strata({
       </div>
       <p className="strata-note" dir="auto" aria-hidden="true">
         {chosen === null ? (
-          <span className="quiet">{truncated ? "The newest " : ""}{plural(timeline.length, "message")}, oldest first. Choose a line to go to it.</span>
+          <span className="quiet">{offset > 0 ? "The newest " : ""}{plural(timeline.length, "message")}, oldest first. Choose a line to go to it.</span>
         ) : (
           <>
             <span className="quiet">{speaker(row.role)} · {formatTokens(row.tokens)} tokens{row.overlay ? " · covered" : ""}</span> {previewOf(row.ids[0]!)}

@@ -90,7 +90,10 @@ export function useMemory(agent: Agent, api: AgentApi, session: string): MemoryS
       .then((result) => {
         if (!result.compacted) toasts.note(result.reason ?? "There is nothing to summarise yet.");
         else if (result.tokensBefore !== undefined && result.tokensAfter !== undefined)
-          toasts.note(`Summarised: ${formatTokens(result.tokensBefore)} → ${formatTokens(result.tokensAfter)} tokens.`);
+          toasts.note(
+            `Summarised: ${formatTokens(result.tokensBefore)} → ${formatTokens(result.tokensAfter)} tokens.` +
+              (result.tokensRemaining ? ` ${formatTokens(result.tokensRemaining)} more follow in the background.` : ""),
+          );
         else toasts.note("Older messages were summarised.");
       }, toasts.failure)
       .finally(() => {
