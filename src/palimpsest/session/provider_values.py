@@ -9,8 +9,9 @@ from typing import Any, cast
 from palimpsest.errors import SessionProviderError
 from palimpsest.messages import Message, dump_json
 from palimpsest.session.search import SearchResult
-from palimpsest.session.search_snippets import Highlighter, Snippet
+from palimpsest.session.search_snippets import Highlighter
 from palimpsest.store.rows import HistoryRowStat, RecentHistory, StoredCompaction
+from palimpsest.store.search_reader import Content
 from palimpsest.tokens import TOKENS_PER_MESSAGE, count_message_tokens, count_string_tokens
 
 
@@ -143,15 +144,19 @@ def _result(
         raise SessionProviderError(f"{source}() gave no search result: {value!r:.200}")
     given = _field(value, "score")
     named = _field(value, "session_id")
-    return SearchResult(
-        id=cast("str", identifier),
+    found = Content(
+        position=0,
+        row=0,
+        message_id=cast("str", identifier),
         session_id=named if isinstance(named, str) else session_id,
         role=cast("str", role),
-        content=cast("str", content),
-        score=float(given) if isinstance(given, int | float) else score,
         created_at=milliseconds(_field(value, "created_at")) or 0,
-        row=0,
-        _place=Snippet([cast("str", content)], highlighter),
+        text=cast("str", content),
+        tools="",
+        about="",
+    )
+    return SearchResult(
+        found, float(given) if isinstance(given, int | float) else score, highlighter
     )
 
 
