@@ -8,6 +8,8 @@ from typing import Any
 
 from chat_rig import Talker, started, user
 
+from palimpsest.errors import LimitError
+
 PROBE = {"type": "cf_agent_stream_resume_request", "probeId": "p"}
 
 
@@ -131,8 +133,74 @@ async def test_an_error_that_nobody_heard_is_told_to_the_next_client(host: Any) 
     (end,) = late.done("r1")
     assert (end["error"], end["body"], end["replay"]) == (True, "the model is tired", True)
     assert late.text("r1") == "answer to "
-    later = await rig.connect("later")
-    assert later.frames == [], "it is told once"
+    await late.send(PROBE)
+    assert late.frames[-1]["type"] == "cf_agent_stream_resume_none", "it is told once"
+
+
+async def test_a_failure_is_told_to_every_new_view_until_the_next_turn(host: Any) -> None:
+    rig = await started(host)
+    one = await rig.connect("one")
+    await one.ask("r1", [user("u1", "fail now")])
+    await rig.settle()
+    (end,) = one.done("r1")
+    assert end["error"]
+    await one.close()
+    for name in ("a page", "the page loaded anew"):
+        view = await rig.connect(name)
+        assert view.frames == [{"type": "cf_agent_stream_resuming", "id": "r1"}]
+        await view.send(PROBE)
+        assert view.frames[-1]["probeId"] == "p"
+        view.forget()
+        await view.send({"type": "cf_agent_stream_resume_ack", "id": "r1"})
+        (end,) = view.frames
+        assert (end["error"], end["body"], end["replay"]) == (True, "the model is tired", True)
+        await view.send(PROBE)
+        assert view.frames[-1] == {
+            "type": "cf_agent_stream_resume_none",
+            "probeId": "p",
+            "reason": "idle",
+        }
+    back = await rig.connect("a page")
+    assert back.kinds() == ["chat_messages"], "a view that comes back knows it"
+    await back.ask("r2", [user("u2", "hello")])
+    await rig.settle()
+    fresh = await rig.connect("later")
+    assert fresh.frames == []
+
+
+async def test_a_failure_before_anything_was_stored_is_told_too(host: Any) -> None:
+    rig = await started(host)
+    one = await rig.connect("one")
+
+    async def refuse(*_: Any) -> None:
+        raise LimitError("no room for it")
+
+    append = rig.agent.lane("").conversation.append
+    rig.agent.lane("").conversation.append = refuse
+    await one.ask("r1", [user("u1", "hello")])
+    await rig.settle()
+    rig.agent.lane("").conversation.append = append
+    assert await rig.shown() == []
+    fresh = await rig.connect("fresh")
+    assert fresh.frames == [{"type": "cf_agent_stream_resuming", "id": "r1"}]
+    await fresh.send({"type": "cf_agent_stream_resume_ack", "id": "r1"})
+    assert fresh.done("r1")[0]["body"] == one.done("r1")[0]["body"]
+
+
+async def test_a_failure_on_another_branch_or_cleared_away_is_not_told(host: Any) -> None:
+    rig = await started(host)
+    one = await rig.connect("one")
+    await one.ask("r1", [user("u1", "hello")])
+    await rig.settle()
+    _, messages = await rig.http("GET", "get-messages")
+    await one.ask("r2", [*messages, user("u2", "fail now")])
+    await rig.settle()
+    rig.agent.lane("").conversation.show(messages[-1]["id"])
+    assert (await rig.connect("two")).frames == []
+    rig.agent.lane("").conversation.show(None)
+    assert (await rig.connect("three")).kinds() == ["stream_resuming"]
+    await one.send({"type": "cf_agent_chat_clear"})
+    assert (await rig.connect("four")).frames == []
 
 
 async def test_a_long_stream_is_replayed_exactly(host: Any) -> None:

@@ -168,6 +168,28 @@ async def test_queued_messages_each_get_their_own_answer_in_order(host: Any) -> 
     assert history == ["u1", "u2", "u3"]
 
 
+async def test_messages_that_come_at_once_are_shown_to_others_at_once(host: Any) -> None:
+    rig = await started(host)
+    one, two = await rig.connect("one"), await rig.connect("two")
+    messages = [user("u0", "slow first")]
+    await one.ask("r0", messages)
+    await rig.until(lambda: one.text("r0") == "answer to ")
+    for client in (one, two):
+        client.forget()
+    for number in range(1, 9):
+        messages = [*messages, user(f"u{number}", f"message {number}")]
+        await one.ask(f"r{number}", messages)
+    await rig.until(lambda: bool(two.of("chat_messages")))
+    (shown,) = two.of("chat_messages")
+    assert [message["id"] for message in shown["messages"]] == [f"u{i}" for i in range(9)]
+    assert one.of("chat_messages") == [], "the one who sent them has them"
+    rig.agent.gate.set()
+    await rig.settle()
+    _, stored = await rig.http("GET", "get-messages")
+    assert one.of("chat_messages")[-1]["messages"] == stored
+    assert two.of("chat_messages")[-1]["messages"] == stored
+
+
 async def test_the_same_request_is_not_run_twice(host: Any) -> None:
     rig = await started(host)
     one = await rig.connect("one")

@@ -34,6 +34,9 @@ WAKE_JOB = "chat:wake"
 
 WAKE_MARGIN_MS = 5_000
 
+SHOW_DELAY_SECONDS = 0.05
+"""Messages that are accepted within this time while a turn runs are shown to others together."""
+
 CONTINUATION_DELAY_SECONDS = 0.05
 """How long a continuation waits for further results of the same batch of tool calls."""
 
@@ -73,6 +76,8 @@ class Lane:
         self.active: ActiveTurn | None = None
         self.parked: dict[Socket, tuple[Connection, str | None]] = {}
         """Connections that wait for a stream to begin, by socket, with their probe's id."""
+        self.owed: dict[Socket, StoredTurn] = {}
+        """New views that are to be told, once, how the newest turn failed."""
         self.recovering: str | None = None
         """The request whose interrupted turn is being taken up again."""
         self.changed = Pulse()
@@ -80,6 +85,8 @@ class Lane:
         self._draining = False
         self._pauses = 0
         self._held: asyncio.TimerHandle | None = None
+        self._unshown: set[str] | None = None
+        """Who needs not be shown what has been accepted; None where nothing is to be shown."""
 
     # --- what is there -------------------------------------------------------------------------
 
@@ -119,12 +126,31 @@ class Lane:
 
     async def broadcast_transcript(self, exclude: Sequence[str] = ()) -> None:
         """Show the conversation to everyone of the session, if anyone is there."""
+        if not exclude:
+            self._unshown = None
         if any(connection.id not in exclude for connection in self.connections):
             frame = await self.conversation.transcript_frame(self.waiting_messages())
             try:
                 self.broadcast(frame, exclude)
             except LimitError as error:
                 self.agent.events.failure("chat.transcript.too_large", error)
+
+    def _show_soon(self, exclude: Sequence[str]) -> None:
+        """Show the conversation in a moment, once for all that is accepted until then.
+
+        A transcript may be megabytes, for each client: a burst of messages must not send one each.
+        """
+        if self._unshown is not None:
+            self._unshown &= set(exclude)
+            return
+        self._unshown = set(exclude)
+        self.agent.host.spawn(self._show_accepted(), name=f"chat:show:{self.session_id}")
+
+    async def _show_accepted(self) -> None:
+        await asyncio.sleep(SHOW_DELAY_SECONDS)
+        exclude, self._unshown = self._unshown, None
+        if exclude is not None:
+            await self.broadcast_transcript(sorted(exclude))
 
     # --- accepting -----------------------------------------------------------------------------
 
@@ -206,7 +232,7 @@ class Lane:
         )
         if self.is_running:
             exclude = [] if connection is None or resync else [connection.id]
-            await self.broadcast_transcript(exclude)
+            self._show_soon(exclude)
         if policy.strategy == "debounce" and request.trigger == "submit-message":
             self._hold(policy.debounce_ms / 1000)
         else:
@@ -462,6 +488,7 @@ class Lane:
 
     def announce(self, active: ActiveTurn) -> None:
         """A stream begins: offer it to the connections that were told to wait."""
+        self.owed.clear()
         self.changed.fire()
         parked, self.parked = self.parked, {}
         for connection, probe in parked.values():
@@ -472,6 +499,7 @@ class Lane:
     def leave(self, connection: Connection) -> None:
         """A connection has closed. Its turn goes on: only Stop stops a turn."""
         self.parked.pop(connection.socket, None)
+        self.owed.pop(connection.socket, None)
         if self.active is not None:
             self.active.live.forget(connection)
 

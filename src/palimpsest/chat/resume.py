@@ -39,6 +39,10 @@ async def greet(lane: Lane, connection: Connection) -> None:
         connection.send(frames.stream_pending(waiting))
         return
     ended = undelivered(lane)
+    if ended is None and not known:
+        ended = await failed_last(lane)
+        if ended is not None:
+            lane.owed[connection.socket] = ended
     if ended is not None:
         connection.send(frames.stream_resuming(ended.request_id))
     elif known:
@@ -61,7 +65,7 @@ def answer_probe(lane: Lane, connection: Connection, probe_id: str | None) -> No
         lane.parked[connection.socket] = (connection, probe_id)
         connection.send(frames.stream_pending(waiting, probe_id))
         return
-    ended = undelivered(lane)
+    ended = undelivered(lane) or lane.owed.get(connection.socket)
     if ended is not None:
         connection.send(frames.stream_resuming(ended.request_id, probe_id))
         return
@@ -83,7 +87,9 @@ async def acknowledge(lane: Lane, connection: Connection, request_id: str) -> No
         return
     if row.is_open:
         return  # the turn's own frames follow
-    if row.trigger != CONTINUE:
+    owed = lane.owed.pop(connection.socket, None)
+    told_again = row.delivered and owed is not None and owed.turn == row.turn
+    if row.trigger != CONTINUE and not told_again:  # a new view has what was stored of the answer
         await replay(lane.agent.streams.read(row.turn), connection, ResponseFrames(request_id))
     await _send_end(lane, connection, row)
 
@@ -112,6 +118,24 @@ def undelivered(lane: Lane) -> StoredTurn | None:
     if newest is None or newest.status != rows.ERROR or newest.delivered:
         return None
     return newest
+
+
+async def failed_last(lane: Lane) -> StoredTurn | None:
+    """The session's newest turn, if it failed and the conversation still ends there.
+
+    A view that is opened later, a page that is loaded anew say, is told of it once: otherwise it
+    would show a question without an answer, and no reason.
+    """
+    newest = lane.agent.turns.newest(lane.session_id)
+    if newest is None or newest.status != rows.ERROR:
+        return None
+    leaf = await lane.conversation.leaf_id()
+    asked = newest.message_ids[-1] if newest.message_ids else None
+    if leaf in (asked, newest.message_id):
+        return newest
+    # Where even the question could not be stored, the error is all that is left of it.
+    is_lost = asked is not None and await lane.conversation.session.get_message(asked) is None
+    return newest if is_lost else None
 
 
 def _expected(lane: Lane) -> str | None:
