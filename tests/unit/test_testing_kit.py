@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +17,7 @@ from palimpsest.chat.agent import ChatAgent
 from palimpsest.errors import SqlError
 from palimpsest.hosts.interface import HttpRequest, HttpResponse
 from palimpsest.models.interface import ModelRequest, TextDelta, ToolCall, generate_text
-from palimpsest.testing import LocalAgent, LocalHost, ScriptedModel, load_agents
+from palimpsest.testing import LocalAgent, LocalHost, ScriptedModel, assert_history, load_agents
 
 ROOT = Path(__file__).parents[2]
 MakeAgent = Callable[..., LocalAgent[Any]]
@@ -131,6 +132,49 @@ async def test_agents_of_a_main_module_run_here(local_agent: MakeAgent) -> None:
 def test_agents_of_every_example_can_be_read(example: Path) -> None:
     assert len(load_agents(example)) == 1
     assert "palimpsest.hosts.workers" not in sys.modules
+
+
+@pytest.mark.filterwarnings("error")
+async def test_a_crash_before_the_turn_began_loses_nothing_and_warns_of_nothing(
+    local_agent: MakeAgent,
+) -> None:
+    async with local_agent(ChatAgent, model=ScriptedModel("an answer")) as local:
+        client = await local.connect()
+        message = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "hello"}]}
+        await client.request_chat([message], request_id="r1")
+        await local.crash()
+        gc.collect()
+        await local.advance(60)
+        await assert_history(local.agent.session(), ["user: hello", "assistant: an answer"])
+
+
+async def test_a_main_module_may_have_modules_beside_it_and_types_of_its_own(
+    tmp_path: Path, local_agent: MakeAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "worker_main", raising=False)
+    (tmp_path / "beside_it.py").write_text("NUMBER = 7\n")
+    (tmp_path / "worker_main.py").write_text(
+        "from __future__ import annotations\n"
+        "from dataclasses import dataclass\n"
+        "from palimpsest import ChatAgent, tool\n"
+        "from palimpsest.hosts.workers import durable_object\n"
+        "@dataclass\n"
+        "class Note:\n"
+        "    text: str\n"
+        "    inner: Note | None = None\n"
+        "@durable_object\n"
+        "class Notes(ChatAgent):\n"
+        "    @tool\n"
+        "    async def keep(self, note: Note) -> Note:\n"
+        "        'Keep a note.'\n"
+        "        from beside_it import NUMBER\n"
+        "        return Note(note.text * NUMBER, note)\n"
+    )
+    async with local_agent(load_agents(tmp_path / "worker_main.py")["Notes"]) as local:
+        client = await local.connect()
+        answer = await client.chat('/keep {"note": {"text": "a"}}')
+        assert "aaaaaaa" in answer
 
 
 def test_a_main_module_without_agents_is_a_clear_error(tmp_path: Path) -> None:

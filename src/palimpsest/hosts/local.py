@@ -425,6 +425,8 @@ class LocalHost:
         attachments, and the clock stay. The old instance's tasks are cancelled, and nothing that
         they still try reaches the database.
         """
+        if self.jobs is not None:
+            self.jobs.stop_all()
         self.stop_background()
         successor = LocalHost.__new__(LocalHost)
         successor.__dict__.update(self.__dict__)

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from runpy import run_path
 from types import ModuleType
 from typing import Any
 
@@ -23,20 +22,38 @@ def load_agents(path: str | Path) -> dict[str, type[Any]]:
     """The agent classes that a main module exports, by name.
 
     ``load_agents("src/entry.py")["Assistant"]`` can be given to :class:`LocalAgent`. Each call
-    reads the module anew.
+    reads the module anew. As in the Worker, the modules beside it can be imported, also later.
 
     :param path: the module's file.
     :raises FileNotFoundError: there is none.
     :raises ValueError: it exports no agent.
     """
-    if not Path(path).is_file():
+    file = Path(path).resolve()
+    if not file.is_file():
         raise FileNotFoundError(f"there is no main module {path}")
     exported: dict[str, type[Any]] = {}
+    if str(file.parent) not in sys.path:
+        sys.path.insert(0, str(file.parent))
     with _local_workers(exported):
-        run_path(str(path), run_name="entry")
+        _run(file)
     if not exported:
         raise ValueError(f"{path} exports no agent: no class has the decorator durable_object")
     return exported
+
+
+def _run(file: Path) -> None:
+    """Run a module, which stays known under its name: types are looked up there by their names."""
+    before = sys.modules.get(file.stem)
+    module = sys.modules[file.stem] = ModuleType(file.stem)
+    module.__file__ = str(file)
+    try:
+        # Compiled here, for a cached form could be that of another moment of the same second.
+        exec(compile(file.read_bytes(), str(file), "exec"), module.__dict__)
+    except BaseException:
+        del sys.modules[file.stem]
+        if before is not None:
+            sys.modules[file.stem] = before
+        raise
 
 
 @contextmanager
