@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -22,8 +23,15 @@ COMMANDS = {
 """Each command's module; it has ``SUMMARY``, ``add_arguments(parser)`` and ``run(options)``."""
 
 
+CLOSED_PIPE = 141
+"""The exit code where nobody reads the output any more: what a shell gives for SIGPIPE."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code (2 for a refusal with its reason)."""
+    """Run one command; returns the exit code.
+
+    That is 2 for a refusal with its reason and :data:`CLOSED_PIPE` for a closed pipe.
+    """
     parser = argparse.ArgumentParser(prog="palimpsest", description=SUMMARY)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, module_name in COMMANDS.items():
@@ -50,12 +58,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     try:
-        return int(options.run(options))
+        code = int(options.run(options))
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        _forget_output()
+        return CLOSED_PIPE
     except (PalimpsestError, OSError) as error:
         print(f"palimpsest: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
+
+
+def _forget_output() -> None:
+    """Let what is still to be written go nowhere: the interpreter flushes once more at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 if __name__ == "__main__":

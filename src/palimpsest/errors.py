@@ -49,6 +49,10 @@ class LimitError(PalimpsestError, ValueError):
     """A value exceeds a limit of the platform; the text names the limit and the size found."""
 
 
+class SessionNameError(LimitError):
+    """A session's id or name is empty, too long or holds what none may hold."""
+
+
 class BindingError(PalimpsestError, TypeError):
     """A Python value of a type that SQLite in a Durable Object would silently corrupt."""
 

@@ -195,6 +195,27 @@ test("a failed answer says so in plain words, keeps its part, and can be tried a
   await page.getByRole("button", { name: "Try again" }).click();
   await page.getByRole("alert").getByText("The model is resting").waitFor();
   await page.getByLabel("Version 2 of 2").waitFor();
+  await page.reload();
+  await page.getByRole("alert").getByText("The model is resting").waitFor();
+  assert.equal(await messages(page, "assistant").getByText("Half of an answer").count(), 1);
+  await close();
+});
+
+test("an answer that failed before a word still says so when the page is loaded anew", async () => {
+  const { context, close } = await openBrowser();
+  const agent = freshAgent();
+  const page = await openPage(context, agent);
+  await write(page, "refuse please");
+  await page.getByRole("alert").getByText("The model is resting").waitFor();
+  for (let time = 0; time < 2; time += 1) {
+    await page.reload();
+    await page.getByRole("alert").getByText("The model is resting").waitFor();
+    assert.equal(await messages(page).count(), 1, "the question alone");
+  }
+  await exchange(page, "hello");
+  await page.reload();
+  await messages(page, "assistant").getByText("You said: hello").waitFor();
+  assert.equal(await page.getByRole("alert").count(), 0);
   await close();
 });
 

@@ -50,6 +50,24 @@ test("compaction appears in the conversation and in the timeline, and the origin
   await close();
 });
 
+test("of a long conversation the layers show the end, under its numbers", async () => {
+  const { context, close } = await openBrowser();
+  const agent = freshAgent();
+  await fill(agent, Array.from({ length: 2030 }, (_, index) => [index % 2 ? "assistant" : "user", `Line ${index + 1} of a long ledger.`]));
+  const page = await openPage(context, agent);
+  await openMemory(page);
+  const layers = panel(page).getByRole("slider", { name: "Timeline of the conversation" });
+  await layers.focus();
+  await page.keyboard.press("Home");
+  await panel(page).getByText("2,030 messages kept").waitFor();
+  await eventually(
+    async () => /^Message 31 .*under a summary/.test(await layers.getAttribute("aria-valuetext")),
+    "the first line stands for message 31, under the summary that the agent made by itself",
+  );
+  await panel(page).getByText(/^Messages 1 to \d+$/).first().waitFor();
+  await close();
+});
+
 test("a conversation that outgrows its budget is compacted by itself", async () => {
   const { context, close } = await openBrowser();
   const agent = freshAgent();

@@ -2,7 +2,7 @@
 
 The model reads what to do from the last user message, so that a test needs nothing but the page:
 ``slow N`` streams N words with a pause after each, ``approve`` calls a tool that needs approval,
-``fail`` breaks off, ``tool`` calls a tool, ``markdown`` answers with every kind of block.
+``fail`` breaks off, ``refuse`` fails before a word, ``tool`` calls a tool, ``markdown`` answers with every kind of block.
 """
 
 from __future__ import annotations
@@ -68,6 +68,8 @@ class ObedientModel:
             yield ToolCall(f"call-{len(request.messages)}", name, {argument: order})
             yield Finish("tool-calls")
             return
+        if order.startswith("refuse"):
+            raise ModelUnavailableError("The model is resting. Ask it again in a moment.")
         pause = PAUSE_SECONDS if order.startswith(("slow", "fail")) else 0.0
         for word in _words(order, answered):
             yield TextDelta(word)

@@ -5,15 +5,19 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from palimpsest.__main__ import main
+from palimpsest.__main__ import CLOSED_PIPE, main
 from palimpsest.auth import verify_token
-from palimpsest.cli.source import add_token_argument
+from palimpsest.cli.address import AddressError
+from palimpsest.cli.source import RemoteAgent, add_agent_arguments, is_address
 from palimpsest.hosts.local import LocalHost
 from palimpsest.messages import text_message
 from palimpsest.session.manager import SessionManager
@@ -145,9 +149,46 @@ def test_message_may_follow_the_options(capsys: pytest.CaptureFixture[str]) -> N
     assert "unrecognized" not in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["inspect", "export", "search", "chat"])
+def test_a_closed_pipe_ends_quietly(database: Path, command: str) -> None:
+    arguments = [command, str(database)]
+    if command == "search":
+        arguments.append("words")
+    if command == "chat":
+        arguments = [command, "http://127.0.0.1:9", "hello", "--json"]
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-m", "palimpsest", *arguments],
+            stdout=write,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    finally:
+        os.close(write)
+    assert (ended.returncode, ended.stderr) == (CLOSED_PIPE, "")
+
+
+def test_the_address_of_a_worker_stands_for_its_first_agent() -> None:
+    options = argparse.Namespace(agent="assistant", name="default", token="t")
+    for given, base in (
+        ("http://localhost:8787/", "http://localhost:8787/agents/assistant/default"),
+        ("wss://example.com", "https://example.com/agents/assistant/default"),
+        ("http://h/agents/desk/ada/", "http://h/agents/desk/ada"),
+    ):
+        assert is_address(given)
+        agent = RemoteAgent.of(given, options)
+        assert (agent.address.base, agent.address.headers) == (base, {"authorization": "Bearer t"})
+    with pytest.raises(AddressError):
+        RemoteAgent.of("http://", options)
+
+
 def test_token_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PALIMPSEST_TOKEN", "from-the-environment")
     parser = argparse.ArgumentParser()
-    add_token_argument(parser)
+    add_agent_arguments(parser)
     assert parser.parse_args([]).token == "from-the-environment"
     assert parser.parse_args(["--token", "given"]).token == "given"

@@ -18,6 +18,7 @@ from palimpsest.errors import (
     InvalidMessageError,
     LimitError,
     PalimpsestError,
+    SessionNameError,
     UniqueViolationError,
     UnknownMessageError,
     UnknownParentError,
@@ -170,7 +171,7 @@ def _status_of(error: PalimpsestError) -> tuple[int, str]:
         return 404, "not_found"
     if isinstance(error, UniqueViolationError):
         return 409, "conflict"
-    if isinstance(error, LimitError):
+    if isinstance(error, LimitError) and not isinstance(error, SessionNameError):
         return 413, "too_large"
     if isinstance(error, InvalidMessageError | BindingError | ValueError):
         return 400, "bad_request"

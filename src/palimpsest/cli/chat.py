@@ -14,15 +14,13 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 
-from rich.console import Console
-
 from palimpsest.cli.address import AddressError, AgentAddress, parse_address
 from palimpsest.cli.connection import ChatConnection
 from palimpsest.cli.interactive import InteractiveChat
 from palimpsest.cli.lines import read_lines
 from palimpsest.cli.scripted import ScriptedChat
-from palimpsest.cli.source import add_token_argument
-from palimpsest.cli.terminal import TerminalView
+from palimpsest.cli.source import add_agent_arguments
+from palimpsest.cli.terminal import PipeConsole, TerminalView
 
 FAILED = 1
 MISUSED = 2
@@ -41,15 +39,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         help="send this, print the answer and leave",
     )
-    parser.add_argument("--agent", default="assistant", help="class of the agent (assistant)")
-    parser.add_argument("--name", default="default", help="name of the agent (default)")
     parser.add_argument("--session", default="", help="session id (the agent's first session)")
     parser.add_argument(
         "--approve",
         choices=("ask", "always", "never"),
         help="tool calls that need approval: ask (at a terminal), always or never (elsewhere)",
     )
-    add_token_argument(parser)
+    add_agent_arguments(parser)
     parser.add_argument("--json", action="store_true", help="write every event as a JSON line")
 
 
@@ -75,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _talk(address: AgentAddress, approve: str) -> int:
-    view = TerminalView(Console())
+    view = TerminalView(PipeConsole())
     current: AgentAddress | None = address
     status = 0
     while current is not None:

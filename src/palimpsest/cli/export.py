@@ -11,7 +11,7 @@ from typing import TextIO
 from palimpsest.cli.source import (
     SOURCE_HELP,
     RemoteAgent,
-    add_token_argument,
+    add_agent_arguments,
     is_address,
     opened_copy,
 )
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", help=SOURCE_HELP)
     parser.add_argument("--session", default="", help="the session (default: the default session)")
     parser.add_argument("--output", "-o", type=Path, help="the file (default: standard output)")
-    add_token_argument(parser)
+    add_agent_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _export(options: argparse.Namespace, file: TextIO) -> None:
     if is_address(options.source):
-        agent = RemoteAgent(options.source, options.token)
+        agent = RemoteAgent.of(options.source, options)
         file.write(agent.request("GET", "export", {"session": options.session}).decode())
         return
     with opened_copy(Path(options.source)) as host:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from palimpsest.cli.source import (
     RemoteAgent,
-    add_token_argument,
+    add_agent_arguments,
     is_address,
     is_database,
     opened_copy,
@@ -34,19 +34,21 @@ SUMMARY = "add a conversation to an agent's session"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     parser.add_argument("file", type=Path, help="what to import")
-    parser.add_argument("target", help="an agent's address (http://...) or a local database file")
+    parser.add_argument(
+        "target", help="a Worker's or an agent's address (http://...), or a database file"
+    )
     parser.add_argument("--session", default="", help="the session to add to")
     parser.add_argument(
         "--from-session", default="", help="the session to read, where the file is a database"
     )
-    add_token_argument(parser)
+    add_agent_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Import and print how many messages were added."""
     conversation = _read(options.file, options.from_session)
     if is_address(options.target):
-        agent = RemoteAgent(options.target, options.token)
+        agent = RemoteAgent.of(options.target, options)
         body = "".join(_lines(conversation)).encode()
         answer = agent.request("POST", "import", {"session": options.session}, body)
         counts = json.loads(answer)

@@ -12,7 +12,7 @@ from typing import Any
 from palimpsest.cli.source import (
     SOURCE_HELP,
     RemoteAgent,
-    add_token_argument,
+    add_agent_arguments,
     is_address,
     opened_copy,
 )
@@ -32,13 +32,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", help=SOURCE_HELP)
     parser.add_argument("--session", default="", help="the session (default: the default session)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    add_token_argument(parser)
+    add_agent_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the report."""
     if is_address(options.source):
-        agent = RemoteAgent(options.source, options.token)
+        agent = RemoteAgent.of(options.source, options)
         report = {
             "sessions": agent.json("GET", "sessions")["sessions"],
             "memory": agent.json("GET", "memory", {"session": options.session}),

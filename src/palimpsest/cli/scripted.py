@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-from rich.console import Console
-
 from palimpsest.cli.connection import ChatConnection
 from palimpsest.cli.endpoints import EndpointError
 from palimpsest.cli.events import (
@@ -20,7 +18,7 @@ from palimpsest.cli.events import (
     TurnEnded,
 )
 from palimpsest.cli.output import JsonOutput
-from palimpsest.cli.terminal import TerminalView
+from palimpsest.cli.terminal import PipeConsole, TerminalView
 
 
 class ScriptedChat:
@@ -33,8 +31,8 @@ class ScriptedChat:
     def __init__(self, connection: ChatConnection, *, as_json: bool, approve: str) -> None:
         self._connection = connection
         self._output = JsonOutput() if as_json else None
-        self._view = TerminalView(Console())
-        self._errors = TerminalView(Console(stderr=True))
+        self._view = TerminalView(PipeConsole())
+        self._errors = TerminalView(PipeConsole(stderr=True))
         self._approve = approve
         self._ended: asyncio.Queue[bool] = asyncio.Queue()
         self._refused = asyncio.Event()
@@ -50,10 +48,15 @@ class ScriptedChat:
     async def run(self, messages: AsyncIterator[str]) -> bool:
         """Send the messages; returns whether every answer was completed."""
         watcher = asyncio.create_task(self._watch())
+        # Who waits for an answer must not wait for a watcher that has failed.
+        watcher.add_done_callback(lambda _: self._ended.put_nowait(False))
         completed = True
         try:
             async for message in messages:
                 completed = await self._exchange(message) and completed
+                if watcher.done():
+                    watcher.result()
+                    return False
                 if self._refused.is_set():
                     return False
         finally:

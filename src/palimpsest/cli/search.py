@@ -11,7 +11,7 @@ from typing import Any
 from palimpsest.cli.source import (
     SOURCE_HELP,
     RemoteAgent,
-    add_token_argument,
+    add_agent_arguments,
     is_address,
     opened_copy,
 )
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--session", help="search this session only")
     parser.add_argument("--limit", type=int, default=10, help="results at most (default 10)")
     parser.add_argument("--json", action="store_true", help="print one JSON object a line")
-    add_token_argument(parser)
+    add_agent_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -54,7 +54,7 @@ def _remote(options: argparse.Namespace) -> list[dict[str, Any]]:
     query: dict[str, Any] = {"q": options.query, "limit": options.limit}
     if options.session is not None:
         query |= {"scope": "session", "session": options.session}
-    return RemoteAgent(options.source, options.token).json("GET", "search", query)["results"]
+    return RemoteAgent.of(options.source, options).json("GET", "search", query)["results"]
 
 
 async def _local(host: LocalHost, options: argparse.Namespace) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+from palimpsest.cli.address import AgentAddress, parse_address
 from palimpsest.errors import InvalidImportError
 from palimpsest.hosts.local import LocalHost
 from palimpsest.interchange import read_conversation
@@ -24,8 +25,8 @@ from palimpsest.session.exchange import import_conversation
 from palimpsest.session.manager import SessionManager
 
 SOURCE_HELP = (
-    "an agent's address (http://HOST/agents/AGENT/NAME), its database file, "
-    "or an exported conversation"
+    "a Worker's address (http://HOST) or an agent's (http://HOST/agents/AGENT/NAME), "
+    "its database file, or an exported conversation"
 )
 
 _SQLITE_HEADER = b"SQLite format 3\0"
@@ -36,8 +37,10 @@ TOKEN_VARIABLE = "PALIMPSEST_TOKEN"
 """The environment variable that holds a token where none is given."""
 
 
-def add_token_argument(parser: argparse.ArgumentParser) -> None:
-    """The option ``--token``, the same for every command."""
+def add_agent_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options that choose an agent and open its door, the same for every command."""
+    parser.add_argument("--agent", default="assistant", help="class of the agent (assistant)")
+    parser.add_argument("--name", default="default", help="name of the agent (default)")
     parser.add_argument(
         "--token",
         default=os.environ.get(TOKEN_VARIABLE, ""),
@@ -46,20 +49,26 @@ def add_token_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def is_address(source: str) -> bool:
-    """Whether the source is an agent's address."""
-    return urlsplit(source).scheme in ("http", "https")
+    """Whether the source is the address of a Worker or an agent."""
+    return urlsplit(source).scheme in ("http", "https", "ws", "wss")
 
 
 class RemoteAgent:
-    """An agent reached over HTTP.
+    """An agent reached over HTTP."""
 
-    :param address: ``http://host/agents/{agent}/{name}``.
-    :param token: sent as a bearer token where the deployment asks for one.
-    """
+    def __init__(self, address: AgentAddress) -> None:
+        """An agent at an address; its token is sent with each request."""
+        self.address = address
 
-    def __init__(self, address: str, token: str | None = None) -> None:
-        self._address = address.rstrip("/")
-        self._headers = {"authorization": f"Bearer {token}"} if token else {}
+    @classmethod
+    def of(cls, address: str, options: argparse.Namespace) -> RemoteAgent:
+        """The agent that a command was given.
+
+        :param options: those of :func:`add_agent_arguments`.
+        :raises AddressError: no address of an agent.
+        """
+        agent, name, token = options.agent, options.name, options.token
+        return cls(parse_address(address, agent=agent, name=name, session="", token=token))
 
     def request(
         self, method: str, path: str, query: dict[str, Any] | None = None, body: bytes | None = None
@@ -68,12 +77,14 @@ class RemoteAgent:
 
         :raises OSError: the agent could not be reached, or answered with an error; its text.
         """
-        url = f"{self._address}/{path}"
+        url = f"{self.address.base}/{path}"
         if query:
             url += "?" + urlencode(
                 {key: value for key, value in query.items() if value is not None}
             )
-        request = urllib.request.Request(url, data=body, method=method, headers=self._headers)
+        request = urllib.request.Request(
+            url, data=body, method=method, headers=self.address.headers
+        )
         try:
             with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as response:
                 return response.read()

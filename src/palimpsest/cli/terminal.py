@@ -103,6 +103,15 @@ class AnswerView:
         self._text = ""
 
 
+class PipeConsole(Console):
+    """A console whose closed pipe is an error like any other's, for the command to end with."""
+
+    def on_broken_pipe(self) -> None:
+        """Called while the error is handled: it goes on as it is."""
+        self.quiet = True
+        raise BrokenPipeError
+
+
 class TerminalView:
     """Shows events of a conversation on a rich console."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, overload
 
-from palimpsest.errors import LimitError, UnknownSessionError
+from palimpsest.errors import SessionNameError, UnknownSessionError
 from palimpsest.hosts.interface import host_of
 from palimpsest.messages import MAX_ID_LENGTH, Message, text_message, validate_message
 from palimpsest.session.compaction_jobs import CompactionJobs
@@ -152,7 +152,7 @@ class SessionManager:
 
         :param session_id: its id; a UUID by default.
         :raises UnknownSessionError: the parent is not registered.
-        :raises LimitError: the name is empty or over 500 characters, or the id is too long.
+        :raises SessionNameError: the name is empty or over 500 characters, or the id is too long.
         :raises UniqueViolationError: the id is taken.
         """
         if parent_session_id is not None:
@@ -455,18 +455,18 @@ class SessionManager:
 def check_session_id(session_id: str) -> str:
     """The id, if it can be one.
 
-    :raises LimitError: it is over 1,024 characters or holds a NUL or a lone surrogate.
+    :raises SessionNameError: it is over 1,024 characters or holds a NUL or a lone surrogate.
     """
     if len(session_id) > MAX_ID_LENGTH:
-        raise LimitError(f"a session id has at most {MAX_ID_LENGTH} characters")
+        raise SessionNameError(f"a session id has at most {MAX_ID_LENGTH} characters")
     if "\0" in session_id or any("\ud800" <= character <= "\udfff" for character in session_id):
-        raise LimitError("a session id holds no NUL and no lone surrogate")
+        raise SessionNameError("a session id holds no NUL and no lone surrogate")
     return session_id
 
 
 def _check_name(name: str) -> str:
     if not 0 < len(name.strip()) <= MAX_NAME_LENGTH:
-        raise LimitError(f"a session's name has 1 to {MAX_NAME_LENGTH} characters")
+        raise SessionNameError(f"a session's name has 1 to {MAX_NAME_LENGTH} characters")
     return name
 
 
