@@ -55,7 +55,8 @@ _DIGITS = "0123456789"
 _FEWEST_DIGITS = 5
 """Data has more than one digit among so many characters."""
 
-_SLICE_CHARS = 65_536
+SLICE_CHARS = 65_536
+"""About how many characters :func:`slices_of` gives at once."""
 
 
 class TextClasses(NamedTuple):
@@ -79,7 +80,7 @@ def slices_of(text: str) -> Iterator[str]:
     """
     start = 0
     while start < len(text):
-        end = start + _SLICE_CHARS
+        end = start + SLICE_CHARS
         if end < len(text):
             blank = max(text.rfind(" ", start, end), text.rfind("\n", start, end))
             end = end if blank < start else blank + 1
@@ -107,13 +108,14 @@ def classify_text(text: str) -> TextClasses:
         chars -= len(other)
         rest = _OTHER.sub(" ", text)
     words = rest.split()
-    dense = _dense_runs(words) if _DIGIT.search(rest) else _NO_RUNS
-    pieces = max(_count_pieces(rest) - int(dense.pieces), 0) if _is_data(text) else 0
+    mixed = list(filterfalse(str.isalpha, words))  # the words that may hold a digit
+    dense = _dense_runs(mixed) if mixed else _NO_RUNS
+    pieces = max(_count_pieces(rest) - int(dense.pieces), 0) if _is_data(text, mixed) else 0
     return TextClasses(
-        words=max(len(words) - dense.runs, 0),
-        chars=chars - dense.chars,
-        special_tokens=tokens + dense.chars / _DENSE_CHARS_PER_TOKEN,
-        pieces=pieces,
+        max(len(words) - dense.runs, 0),
+        chars - dense.chars,
+        tokens + dense.chars / _DENSE_CHARS_PER_TOKEN,
+        pieces,
     )
 
 
@@ -126,10 +128,10 @@ class _Dense(NamedTuple):
 _NO_RUNS = _Dense(0, 0, 0.0)
 
 
-def _dense_runs(words: list[str]) -> _Dense:
+def _dense_runs(mixed: list[str]) -> _Dense:
     runs = chars = 0
     all_pieces = 0.0
-    for word in filterfalse(str.isalpha, words):
+    for word in mixed:
         if len(word) < _SHORTEST_RUN or not _DIGIT.search(word):
             continue
         for run in _RUN.findall(word):
@@ -141,14 +143,17 @@ def _dense_runs(words: list[str]) -> _Dense:
                 runs += 1
                 chars += len(run)
                 all_pieces += pieces * len(run) / len(sample)
-    return _Dense(runs, chars, all_pieces)
+    return _Dense(runs, chars, all_pieces) if runs else _NO_RUNS
 
 
-def _is_data(text: str) -> bool:
-    """Whether the text has few blanks or many digits, as no prose and hardly any code has."""
+def _is_data(text: str, mixed: list[str]) -> bool:
+    """Whether the text has few blanks or many digits, as no prose and hardly any code has.
+
+    :param mixed: the words that are not all letters.
+    """
     if text.count(" ") * _SPARSE_SPACES <= len(text):
         return True
-    if not _DIGIT.search(text):
+    if sum(map(len, mixed)) * _FEWEST_DIGITS <= len(text):
         return False
     return sum(map(text.count, _DIGITS)) * _FEWEST_DIGITS > len(text)
 
@@ -167,6 +172,6 @@ def _script_tokens(text: str) -> float:
 
 def _count_pieces(text: str) -> int:
     return sum(
-        len(_PIECE.findall(text, start, start + _SLICE_CHARS))
-        for start in range(0, len(text), _SLICE_CHARS)
+        len(_PIECE.findall(text, start, start + SLICE_CHARS))
+        for start in range(0, len(text), SLICE_CHARS)
     )

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from palimpsest.messages import dump_json, is_tool_part, tool_name
 from palimpsest.token_media import count_file_tokens
-from palimpsest.token_text import classify_text, count_words, slices_of
+from palimpsest.token_text import SLICE_CHARS, classify_text, count_words, slices_of
 
 CHARS_PER_TOKEN = 4
 """Characters (UTF-16 units) that the heuristic takes for one token."""
@@ -92,15 +92,15 @@ def count_string_tokens(text: str) -> int:
     apart: scripts without spaces, Korean, emoji, hexadecimal and base64 runs; and data with few
     blanks counts at least its words, digit groups and punctuation.
     """
-    return sum(_count_slice(piece) for piece in slices_of(text))
+    if len(text) <= SLICE_CHARS:
+        return _count_slice(text) if text else 0
+    return sum(map(_count_slice, slices_of(text)))
 
 
 def _count_slice(text: str) -> int:
-    classes = classify_text(text)
-    plain = max(
-        classes.chars / CHARS_PER_TOKEN, classes.words * WORDS_TOKEN_MULTIPLIER, classes.pieces
-    )
-    return math.ceil(plain + classes.special_tokens)
+    words, chars, special_tokens, pieces = classify_text(text)
+    plain = max(chars / CHARS_PER_TOKEN, words * WORDS_TOKEN_MULTIPLIER, pieces)
+    return math.ceil(plain + special_tokens)
 
 
 def count_part_tokens(part: Mapping[str, Any]) -> int:
@@ -151,7 +151,7 @@ def _count_value(value: Any, most_chars: int | None = None) -> int:
 
 def count_message_tokens(message: Mapping[str, Any]) -> int:
     """Tokens that one message adds to a request, by the default counter."""
-    return TOKENS_PER_MESSAGE + sum(count_part_tokens(part) for part in message.get("parts", ()))
+    return TOKENS_PER_MESSAGE + sum(map(count_part_tokens, message.get("parts", ())))
 
 
 def count_tools_tokens(tools: Iterable[Any]) -> int:

@@ -18,9 +18,7 @@ class SearchableHistory:
     :param search: searches and renders, or returns None for nothing.
     """
 
-    def __init__(
-        self, registry: SessionRegistry, search: Callable[[str], str | None]
-    ) -> None:
+    def __init__(self, registry: SessionRegistry, search: Callable[[str], str | None]) -> None:
         self._registry = registry
         self._search = search
 

@@ -31,6 +31,8 @@ DESCRIPTION_KEYS = ("caption", "title", "description", "alt", "subject", "topic"
 TIME_KEYS = ("createdAt", "created_at", "timestamp", "time", "date")
 """Fields of a message or its metadata that tell when it was said, in order of preference."""
 
+_TIME_KEYS = frozenset(TIME_KEYS)
+
 _LEADING_SPEAKER = re.compile(r"\s*([^\W\d_][\w.'’-]{0,39}(?: [^\W\d_][\w.'’-]{0,39}){0,2}): \S")
 _HAS_HUMP = re.compile("[a-z][A-Z]")
 _LETTER_CASE = str.maketrans(
@@ -154,7 +156,7 @@ def indexed_message(message: Mapping[str, Any], *, reasoning: bool = False) -> I
         cast("Mapping[str, Any]", metadata) if isinstance(metadata, Mapping) else {}
     )
     text = storable("\n".join(texts))
-    tool_text = storable("\n".join(tools))
+    tool_text = storable("\n".join(tools)) if tools else ""
     speaker = _speaker(fields, text)
     about = [speaker] if speaker else []
     for key in DESCRIPTION_KEYS if fields else ():
@@ -162,7 +164,7 @@ def indexed_message(message: Mapping[str, Any], *, reasoning: bool = False) -> I
     for words_of in (text, tool_text):
         if words_of and _has_hump(words_of):
             about.extend(_identifier_parts(words_of))
-    about_text = storable("\n".join(about))[:ABOUT_CHARACTERS]
+    about_text = storable("\n".join(about))[:ABOUT_CHARACTERS] if about else ""
     if (len(text) + len(tool_text)) * 4 <= PIECE_BYTES:
         whole = (text, tool_text, about_text)
         pieces = [IndexedText(*whole, _segmented_fields(whole))]
@@ -202,7 +204,7 @@ def _traits(text: str) -> tuple[int, int]:
 
 
 def _read_part(part: Any, texts: list[str], tools: list[str], reasoning: bool) -> None:
-    if not isinstance(part, Mapping):
+    if type(part) is not dict and not isinstance(part, Mapping):
         return
     part = cast("Mapping[str, Any]", part)
     kind = str(part.get("type", ""))
@@ -254,7 +256,7 @@ def _words(value: Any, depth: int = 0) -> Iterator[str]:
 
 
 def _speaker(metadata: Mapping[str, Any], text: str) -> str:
-    for key in SPEAKER_KEYS:
+    for key in SPEAKER_KEYS if metadata else ():
         value = metadata.get(key)
         if isinstance(value, str) and value.strip():
             return storable(value.strip())[:100]
@@ -274,6 +276,8 @@ def _identifier_parts(text: str) -> Iterator[str]:
 def said_at(message: Mapping[str, Any], metadata: Mapping[str, Any]) -> int | None:
     """When the message was said by its own account, in ms since 1970; None if it does not tell."""
     for holder in (message, metadata):
+        if _TIME_KEYS.isdisjoint(holder):
+            continue
         for key in TIME_KEYS:
             if key in holder and (moment := parse_moment(holder[key])) is not None:
                 return moment

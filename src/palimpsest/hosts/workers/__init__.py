@@ -2,7 +2,8 @@
 
 Only the modules of this package import ``js``, ``pyodide`` or ``workers``. They talk to the raw
 bindings: the SDK's wrappers cost about ten times as much per call and leak a reference for every
-Python function handed over. Nothing here runs at import, so a memory snapshot may hold them.
+Python function handed over. What runs at import changes nothing but Python itself, so a memory
+snapshot may hold it.
 """
 
 from palimpsest.hosts.workers.bindings import (

@@ -96,21 +96,33 @@ _installed: list[bool] = []
 
 def install_urllib_transport() -> None:
     """Make ``urllib.request`` work for https in this isolate; doing it again changes nothing."""
-    if _installed or hasattr(js, "XMLHttpRequest"):
+    if _installed or not _patched:
         return
     _installed.append(True)
     # An object with a method "new", not a class: of a JavaScript class, Python's "new" would make
     # a JavaScript object.
     js.XMLHttpRequest = to_object({"new": create_proxy(FetchRequest)})
+    js.crossOriginIsolated = False
+
+
+def _patch_urllib() -> bool:
+    """Patch ``urllib.request`` where the platform has no XMLHttpRequest; whether it was done.
+
+    Everything here is Python's own state, so that it is part of a memory snapshot: compiling the
+    package takes longer than all else that a first request needs.
+    """
+    if hasattr(js, "XMLHttpRequest"):
+        return False
     js.crossOriginIsolated = False  # pyodide-http asks; its own streaming needs shared memory
     import pyodide_http
     from pyodide_http import _urllib
 
-    # The flag is worked out when the package is first imported, perhaps before this.
+    # The package is to be used, though there is no XMLHttpRequest before the first request.
     pyodide_http.__dict__["_SHOULD_PATCH"] = True
     pyodide_http.patch_urllib()
     urllib.request.urlopen = _complete(_urllib.urlopen)
     urllib.request.OpenerDirector.open = _as_method(urllib.request.urlopen)  # type: ignore[method-assign]
+    return True
 
 
 def _complete(send: Callable[..., Any]) -> Callable[..., Any]:
@@ -149,3 +161,6 @@ def _as_method(urlopen: Callable[..., Any]) -> Callable[..., Any]:
         return urlopen(fullurl, data, timeout or DEFAULT_TIMEOUT_SECONDS)
 
     return open_request
+
+
+_patched = _patch_urllib()
