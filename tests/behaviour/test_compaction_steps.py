@@ -11,8 +11,9 @@ from compaction_rig import Listening, Summarizer, fact, originals, shown, talk
 
 from palimpsest.compaction.head_tail import create_compact_function
 from palimpsest.messages import Message, text_message, text_of
+from palimpsest.session.compaction_attempts import STEP_PAUSE_MS
 from palimpsest.session.compaction_jobs import CompactionJobs
-from palimpsest.session.compactor import STEP_PAUSE_MS, STEPS_AT_ONCE, TokenCountInput
+from palimpsest.session.compactor import STEPS_AT_ONCE, TokenCountInput
 from palimpsest.session.session import Session
 
 STEP = 40
