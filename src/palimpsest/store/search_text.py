@@ -153,7 +153,9 @@ def indexed_message(message: Mapping[str, Any], *, reasoning: bool = False) -> I
         _read_part(part, texts, tools, reasoning)
     metadata = message.get("metadata")
     fields: Mapping[str, Any] = (
-        cast("Mapping[str, Any]", metadata) if isinstance(metadata, Mapping) else {}
+        cast("Mapping[str, Any]", metadata)
+        if metadata is not None and isinstance(metadata, Mapping)
+        else {}
     )
     text = storable("\n".join(texts))
     tool_text = storable("\n".join(tools)) if tools else ""
