@@ -10,6 +10,7 @@ from urllib.parse import quote
 from chat_rig import started, user
 
 from palimpsest.hosts.interface import HttpRequest
+from palimpsest.session.exchange import FORMAT_VERSION
 
 
 def events(text: str) -> list[Any]:
@@ -173,6 +174,8 @@ async def test_export_and_import_keep_branches_times_and_summaries(host: Any) ->
         "message",
         "compaction",
     ]
+    head = lines[0]
+    assert (head["version"], head["name"], head["activeLeafId"]) == (FORMAT_VERSION, "hello", leaf)
     status, result = await rig.http("POST", "import", text.encode(), session="copy")
     assert (status, result) == (200, {"imported": 3, "skipped": 0})
     _, again = await rig.http("POST", "import", text.encode(), session="copy")

@@ -20,7 +20,7 @@ from palimpsest.errors import UnknownMessageError
 from palimpsest.hosts.interface import HttpResponse
 from palimpsest.interchange import Conversation, read_conversation
 from palimpsest.messages import MAX_ID_LENGTH, Message, dump_json, text_message, text_of
-from palimpsest.session.exchange import content_lines, import_conversation
+from palimpsest.session.exchange import export_lines, import_conversation
 from palimpsest.session.manager import MAX_NAME_LENGTH
 from palimpsest.session.search import SearchResult
 from palimpsest.store import turns as rows
@@ -199,17 +199,13 @@ async def export(call: Call) -> HttpResponse:
     info = await call.agent.sessions.get(call.session_id)
 
     async def body() -> AsyncIterator[bytes]:
-        head = {
-            "type": "session",
-            "id": call.session_id,
-            "name": None if info is None else info.name,
+        shown = {
             "exportedAt": call.agent.host.now(),
             "activeLeafId": await call.lane.conversation.leaf_id(),
         }
-        yield _line(head)
-        lines = cast("AsyncGenerator[str, None]", content_lines(session))
-        async with aclosing(lines) as behind:
-            async for line in behind:
+        lines = cast("AsyncGenerator[str, None]", export_lines(session, info, shown))
+        async with aclosing(lines) as exported:
+            async for line in exported:
                 yield line.encode()
 
     headers = {
@@ -218,10 +214,6 @@ async def export(call: Call) -> HttpResponse:
         "cache-control": "no-store",
     }
     return HttpResponse(200, headers, body())
-
-
-def _line(value: dict[str, Any]) -> bytes:
-    return f"{dump_json(value)}\n".encode()
 
 
 async def import_messages(call: Call) -> HttpResponse:

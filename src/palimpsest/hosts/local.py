@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from palimpsest.errors import LimitError, SqlError, TransactionError, UniqueViolationError
+from palimpsest.hosts.background import BackgroundTasks
 from palimpsest.hosts.interface import (
     MAX_BOUND_PARAMETERS,
     MAX_INTEGER,
@@ -285,7 +286,7 @@ class LocalHost:
         self._clock = int(time.time() * 1000) if start is None else start
         self._alarm: int | None = self._stored_alarm()
         self._sockets: list[LocalSocket] = []
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = BackgroundTasks(self.log)
 
     def now(self) -> int:
         """The movable clock, in ms since 1970."""
@@ -346,21 +347,11 @@ class LocalHost:
 
     def spawn(self, work: Coroutine[Any, Any, None], *, name: str) -> asyncio.Task[None]:
         """See :meth:`palimpsest.hosts.interface.Host.spawn`."""
-        task = asyncio.get_running_loop().create_task(work, name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._task_ended)
-        return task
-
-    def _task_ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self.log({"event": "task.failed", "task": task.get_name(), "error": repr(error)})
+        return self._background.spawn(work, name)
 
     async def background_idle(self) -> None:
         """Wait until all spawned work has ended."""
-        current = asyncio.current_task()
-        while pending := [task for task in self._tasks if task is not current]:
-            await asyncio.wait(pending)
+        await self._background.idle()
 
     def accept_socket(
         self, tags: Sequence[str], attachment: Any
@@ -433,15 +424,14 @@ class LocalHost:
         successor.sql = self.sql.handed_over()
         successor.jobs = None
         successor.alarm_handler = None
-        successor._tasks = set()
+        successor._background = BackgroundTasks(successor.log)
         for socket in self._sockets:
             socket.move_to(successor)
         return successor
 
     def stop_background(self) -> None:
         """Cancel all spawned work."""
-        for task in self._tasks:
-            task.cancel()
+        self._background.cancel()
 
     def close(self) -> None:
         """Close the database."""

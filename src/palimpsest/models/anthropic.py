@@ -23,7 +23,8 @@ from palimpsest.models.convert import (
     to_turns,
 )
 from palimpsest.models.interface import ModelEvent, ModelRequest
-from palimpsest.models.retry import RetryPolicy, stream_with_retries
+from palimpsest.models.provider_model import ProviderModel
+from palimpsest.models.retry import RetryPolicy
 from palimpsest.models.transport import Secret, TimeLimits, parse_json, stream_events
 from palimpsest.tools.tool import Tool
 
@@ -36,7 +37,7 @@ API_VERSION = "2023-06-01"
 _CACHE = {"type": "ephemeral"}
 
 
-class AnthropicModel:
+class AnthropicModel(ProviderModel):
     """A model behind ``{base_url}/v1/messages``.
 
     The system prompt and the newest message are marked for the provider's prompt cache, so that a
@@ -75,26 +76,18 @@ class AnthropicModel:
                 f"thinking_tokens is {thinking_tokens}; it must be less than max_output_tokens, "
                 f"{max_output_tokens}"
             )
+        super().__init__(
+            model,
+            context_window=context_window,
+            max_output_tokens=max_output_tokens,
+            limits=limits,
+            retries=retries,
+        )
         self._host = host
-        self._model = model
         self._key = api_key if isinstance(api_key, Secret) else Secret(api_key)
         self._url = f"{base_url.rstrip('/').removesuffix('/v1')}/v1/messages"
         self._thinking = thinking_tokens
-        self._limits = limits or TimeLimits()
-        self._retries = retries or RetryPolicy()
         self._extra = dict(extra or {})
-        self.name = f"{self.provider}:{model}"
-        self.context_window = context_window
-        self.max_output_tokens = max_output_tokens
-
-    @property
-    def max_input_tokens(self) -> int:
-        """Tokens that a request may have, room for the answer being kept."""
-        return self.context_window - self.max_output_tokens
-
-    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """See :meth:`palimpsest.models.interface.Model.stream`."""
-        return stream_with_retries(lambda: self._answer(request), self._retries, request.abort)
 
     async def _answer(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         reader = EventReader(self.provider)

@@ -9,14 +9,15 @@ from typing import Any
 from palimpsest.hosts.interface import Host
 from palimpsest.models.chat_completions import ChunkReader, chat_messages, chat_tools
 from palimpsest.models.interface import ModelEvent, ModelRequest
-from palimpsest.models.retry import RetryPolicy, stream_with_retries
+from palimpsest.models.provider_model import ProviderModel
+from palimpsest.models.retry import RetryPolicy
 from palimpsest.models.transport import Secret, TimeLimits, parse_json, stream_events
 
 OPENAI_URL = "https://api.openai.com/v1"
 """The base URL where none is given."""
 
 
-class OpenAIChatModel:
+class OpenAIChatModel(ProviderModel):
     """A model behind ``{base_url}/chat/completions``.
 
     :param host: what sends the requests.
@@ -43,29 +44,21 @@ class OpenAIChatModel:
         retries: RetryPolicy | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
+        super().__init__(
+            model,
+            context_window=context_window,
+            max_output_tokens=max_output_tokens,
+            limits=limits,
+            retries=retries,
+        )
         self._host = host
-        self._model = model
         self._key = api_key if isinstance(api_key, Secret) else Secret(api_key)
         self._url = f"{base_url.rstrip('/')}/chat/completions"
-        self._limits = limits or TimeLimits()
-        self._retries = retries or RetryPolicy()
         self._extra = dict(extra or {})
         # OpenAI's newer models refuse the field that all other servers know.
         self._limit_field = (
             "max_completion_tokens" if base_url.startswith(OPENAI_URL) else "max_tokens"
         )
-        self.name = f"{self.provider}:{model}"
-        self.context_window = context_window
-        self.max_output_tokens = max_output_tokens
-
-    @property
-    def max_input_tokens(self) -> int:
-        """Tokens that a request may have, room for the answer being kept."""
-        return self.context_window - self.max_output_tokens
-
-    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """See :meth:`palimpsest.models.interface.Model.stream`."""
-        return stream_with_retries(lambda: self._answer(request), self._retries, request.abort)
 
     async def _answer(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         reader = ChunkReader(self.provider)

@@ -11,7 +11,8 @@ from palimpsest.errors import ModelNetworkError, ModelResponseError, ModelTimeou
 from palimpsest.models.chat_completions import ChunkReader, chat_messages, chat_tools
 from palimpsest.models.failures import classify_failure, error_in
 from palimpsest.models.interface import ModelEvent, ModelRequest
-from palimpsest.models.retry import RetryPolicy, stream_with_retries
+from palimpsest.models.provider_model import ProviderModel
+from palimpsest.models.retry import RetryPolicy
 from palimpsest.models.sse import read_events
 from palimpsest.models.transport import TimeLimits, parse_json
 
@@ -29,7 +30,7 @@ class AiBinding(Protocol):
         ...
 
 
-class WorkersAIModel:
+class WorkersAIModel(ProviderModel):
     """A model of the Workers AI catalogue.
 
     :param binding: the ``AI`` binding.
@@ -38,6 +39,8 @@ class WorkersAIModel:
     :param max_output_tokens: tokens that an answer may have; the platform's own default is 256.
     :param options: more arguments of ``run``, such as ``gateway={"id": "my-gateway"}``.
     """
+
+    provider = PROVIDER
 
     def __init__(
         self,
@@ -50,23 +53,15 @@ class WorkersAIModel:
         retries: RetryPolicy | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
+        super().__init__(
+            model,
+            context_window=context_window,
+            max_output_tokens=max_output_tokens,
+            limits=limits,
+            retries=retries,
+        )
         self._binding = binding
-        self._model = model
-        self._limits = limits or TimeLimits()
-        self._retries = retries or RetryPolicy()
         self._options = dict(options or {})
-        self.name = f"{PROVIDER}:{model}"
-        self.context_window = context_window
-        self.max_output_tokens = max_output_tokens
-
-    @property
-    def max_input_tokens(self) -> int:
-        """Tokens that a request may have, room for the answer being kept."""
-        return self.context_window - self.max_output_tokens
-
-    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """See :meth:`palimpsest.models.interface.Model.stream`."""
-        return stream_with_retries(lambda: self._answer(request), self._retries, request.abort)
 
     async def _answer(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         abort = request.abort

@@ -8,7 +8,7 @@ overlay ``{"type": "compaction", "summary", "fromMessageId", "toMessageId", "cre
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,22 +79,19 @@ def _parent_id(session: Session, place: Place, row: MessageRow) -> str | None:
     return None if parent is None else parent.id
 
 
-async def export_lines(session: Session, info: SessionInfo | None = None) -> AsyncIterator[str]:
+async def export_lines(
+    session: Session, info: SessionInfo | None = None, more: Mapping[str, Any] | None = None
+) -> AsyncIterator[str]:
     """The session as JSON Lines; each line ends with a newline.
 
     :param info: what the registry knows of it, for the first line.
+    :param more: further fields of the first line.
     """
     head: dict[str, Any] = {"type": "session", "version": FORMAT_VERSION, "id": session.id}
     if info is not None:
         head |= {"name": info.name, "createdAt": info.created_at, "updatedAt": info.updated_at}
         head |= {"parentSessionId": info.parent_session_id, "model": info.model}
-    yield dump_json(head) + "\n"
-    async for line in content_lines(session):
-        yield line
-
-
-async def content_lines(session: Session) -> AsyncIterator[str]:
-    """The lines behind the first: every message of every branch, then the overlays shown."""
+    yield dump_json({**head, **(more or {})}) + "\n"
     async for entry in tree_entries(session):
         line = {
             "type": "message",

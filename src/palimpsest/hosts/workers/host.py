@@ -13,6 +13,7 @@ import js
 import workers
 from pyodide.ffi import JsException, create_once_callable, to_js
 
+from palimpsest.hosts.background import BackgroundTasks
 from palimpsest.hosts.interface import FetchResponse, HttpResponse, Socket
 from palimpsest.hosts.limits import check_tags, dump_attachment
 from palimpsest.hosts.workers.ffi import is_nothing
@@ -42,7 +43,7 @@ class WorkersHost:
         self.environment = environment
         self.jobs: Any = None
         self.alarm_handler: Callable[[], Awaitable[None]] | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = BackgroundTasks(self.log, describe_error)
 
     def now(self) -> int:
         """Milliseconds since 1970; stands still between I/O on Cloudflare."""
@@ -69,24 +70,14 @@ class WorkersHost:
 
     def spawn(self, work: Coroutine[Any, Any, None], *, name: str) -> asyncio.Task[None]:
         """See :meth:`palimpsest.hosts.interface.Host.spawn`."""
-        task = asyncio.get_running_loop().create_task(work, name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._task_ended)
+        task = self._background.spawn(work, name)
         # Without this the platform may evict the object while the work still runs.
         workers.wait_until(_until_done(task))
         return task
 
-    def _task_ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            text = describe_error(error)
-            self.log({"event": "task.failed", "task": task.get_name(), "error": text})
-
     async def background_idle(self) -> None:
         """Wait until all spawned work has ended."""
-        current = asyncio.current_task()
-        while pending := [task for task in self._tasks if task is not current]:
-            await asyncio.wait(pending)
+        await self._background.idle()
 
     def accept_socket(
         self, tags: Sequence[str], attachment: Any
