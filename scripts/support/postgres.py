@@ -59,8 +59,12 @@ class PostgresServer:
 
     @property
     def address(self) -> str:
-        """The address for a driver."""
-        return f"postgresql://postgres@/postgres?host={self.directory}"
+        """The address of the database ``postgres`` for a driver."""
+        return self.address_of("postgres")
+
+    def address_of(self, database: str) -> str:
+        """The address of a database for a driver."""
+        return f"postgresql://postgres@/{database}?host={self.directory}"
 
     def start(self) -> None:
         """Make the database and start the server.

@@ -11,6 +11,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+from support.npm_postgres import DOCUMENTED_TABLES
 
 from palimpsest.errors import ContextBlockError, InvalidMessageError
 from palimpsest.messages import Message, text_message
@@ -22,27 +23,6 @@ from palimpsest.session.postgres import (
 )
 from palimpsest.session.session import Session
 from tests.postgres.conftest import Client
-
-# The tables as the TypeScript package documents them, for which its users run their migration.
-DOCUMENTED_TABLES = """
-create table assistant_messages (
-    id text not null, session_id text not null default '', parent_id text, role text not null,
-    content text not null, text_content text not null default '',
-    created_at timestamptz default now(),
-    content_tsv tsvector generated always as (to_tsvector('english', text_content)) stored,
-    primary key (session_id, id)
-);
-create index idx_assistant_msg_parent on assistant_messages (parent_id);
-create index idx_assistant_msg_session on assistant_messages (session_id);
-create table assistant_compactions (
-    id text primary key, session_id text not null default '', summary text not null,
-    from_message_id text not null, to_message_id text not null,
-    created_at timestamptz default now()
-);
-create table cf_agents_context_blocks (
-    label text primary key, content text not null, updated_at timestamptz default now()
-);
-"""
 
 
 def said(identifier: str, words: str = "hello") -> Message:
@@ -177,7 +157,8 @@ async def test_any_client_will_do(client: Client) -> None:
 
 async def test_the_documented_tables_are_taken_over_as_they_are(bare_client: Client) -> None:
     connection = await asyncpg.connect(bare_client.address)
-    await connection.execute(DOCUMENTED_TABLES)
+    for statement in DOCUMENTED_TABLES:
+        await connection.execute(statement)
     await insert(bare_client, "s", "m0", None)
     await insert(bare_client, "s", "m1", "m0")
     await insert(bare_client, "s", "m2", "m1")

@@ -79,6 +79,21 @@ class _Statements:
         rows = await self.rows(text, *params)
         return rows[0] if rows else None
 
+    async def search(
+        self, by_words: str, by_runs: str, key: str, query: str, limit: int
+    ) -> list[Any]:
+        """The rows that a query in plain words finds.
+
+        :param by_runs: the statement for a query with runs of a script without spaces.
+        :param key: the conversation or label.
+        """
+        parsed = parse_query(query)
+        shown = [word for term in parsed.terms for word in term.shown] if parsed else []
+        runs = dict.fromkeys(word for word in shown if HAS_UNSPACED.search(word))
+        if not runs:
+            return await self.rows(by_words, key, storable(query), limit)
+        return await self.rows(by_runs, key, storable(query), limit, dump_json(list(runs)))
+
 
 class PostgresSessionProvider:
     """A conversation in PostgreSQL: a :class:`~.storage_provider.SessionProvider`.
@@ -187,8 +202,9 @@ class PostgresSessionProvider:
         Words are taken in their English base forms; runs of scripts without spaces are found as
         they stand. The first 250,000 characters of a message's text are searched.
         """
-        text, runs = _asked(query)
-        rows = await self._statements.rows(sql.SEARCH_MESSAGES, self._session_id, text, runs, limit)
+        rows = await self._statements.search(
+            sql.SEARCH_MESSAGES, sql.SEARCH_MESSAGES_BY_RUNS, self._session_id, query, limit
+        )
         return [
             {
                 "id": row["id"],
@@ -333,9 +349,8 @@ class PostgresSearchProvider:
 
     async def search(self, query: str) -> str | None:
         """The ten entries that fit best, each under its ``[key]``, or None."""
-        text, runs = _asked(query)
-        rows = await self._statements.rows(
-            sql.SEARCH_ENTRIES, self._own_label(), text, runs, SEARCH_LIMIT
+        rows = await self._statements.search(
+            sql.SEARCH_ENTRIES, sql.SEARCH_ENTRIES_BY_RUNS, self._own_label(), query, SEARCH_LIMIT
         )
         return "\n\n".join(f"[{row['key']}]\n{row['content']}" for row in rows) or None
 
@@ -353,14 +368,6 @@ def _key(text: str, what: str) -> str:
 
 def _indexed(message: Message) -> str:
     return storable(text_of(message))[: sql.MAX_INDEXED_CHARACTERS]
-
-
-def _asked(query: str) -> tuple[str, str]:
-    """A query as plain text, and the runs of unspaced scripts in it as JSON."""
-    parsed = parse_query(query)
-    shown = [word for term in parsed.terms for word in term.shown] if parsed else []
-    runs = dict.fromkeys(word for word in shown if HAS_UNSPACED.search(word))
-    return storable(query), dump_json(list(runs))
 
 
 def _message(row: Any) -> Message:

@@ -229,29 +229,37 @@ returning id, summary, from_message_id, to_message_id, created_at"""
 REMOVE_COMPACTION = """
 delete from assistant_compactions where session_id = $1::text and id = $2::text returning id"""
 
-# Words are alternatives: "&" between the lexemes of a plain query becomes "|". Messages that hold
-# them all come first. Scripts without spaces are one lexeme a sentence, so they are looked for in
-# the text as it is.
-_WORDS = """
+# Words are alternatives: "&" between the lexemes of a plain query becomes "|". What holds them all
+# comes first.
+_ASKED = """
 with asked as (
     select plainto_tsquery('english', $2::text) as everything,
         replace(plainto_tsquery('english', $2::text)::text, ' & ', ' | ')::tsquery as anything
-), runs as (
-    select jsonb_array_elements_text($3::text::jsonb) as run
 )"""
 
-SEARCH_MESSAGES = f"""{_WORDS}
-select id, role, text_content as content, created_at, score from (
-    select m.*, ts_rank(m.content_tsv, asked.anything, 1)
-        + (case when m.content_tsv @@ asked.everything then 1 else 0 end)
-        + (select count(*) from runs where strpos(m.text_content, run) > 0) as score
-    from asked, assistant_messages as m
-    where m.session_id = $1::text and (
-        m.content_tsv @@ asked.anything
-        or exists (select 1 from runs where strpos(m.text_content, run) > 0)
-    )
+_RANK = """
+ts_rank(content_tsv, asked.anything, 1)
+        + (case when content_tsv @@ asked.everything then 1 else 0 end)"""
+
+# Scripts without spaces are one lexeme a sentence, so they are looked for in the text as it is:
+# every message of the conversation is read, which a query without such a script does not do.
+_RUNS = f"""{_ASKED}, runs as (
+    select jsonb_array_elements_text($4::text::jsonb) as run
+)"""
+
+SEARCH_MESSAGES = f"""{_ASKED}
+select id, role, text_content as content, created_at, {_RANK} as score
+    from asked, assistant_messages
+    where session_id = $1::text and content_tsv @@ asked.anything
+    order by score desc, created_at desc limit $3::integer"""
+
+SEARCH_MESSAGES_BY_RUNS = f"""{_RUNS}
+select * from (
+    select id, role, text_content as content, created_at, {_RANK}
+        + (select count(*) from runs where strpos(text_content, run) > 0) as score
+    from asked, assistant_messages where session_id = $1::text
 ) as found
-order by score desc, created_at desc limit $4::integer"""
+where score > 0 order by score desc, created_at desc limit $3::integer"""
 
 GET_BLOCK = "select content from cf_agents_context_blocks where label = $1::text"
 
@@ -274,15 +282,15 @@ returning key"""
 DELETE_ENTRY = """
 delete from cf_agents_search_entries where label = $1::text and key = $2::text returning key"""
 
-SEARCH_ENTRIES = f"""{_WORDS}
+SEARCH_ENTRIES = f"""{_ASKED}
+select key, content from asked, cf_agents_search_entries
+    where label = $1::text and content_tsv @@ asked.anything
+    order by {_RANK} desc, updated_at desc limit $3::integer"""
+
+SEARCH_ENTRIES_BY_RUNS = f"""{_RUNS}
 select key, content from (
-    select e.*, ts_rank(e.content_tsv, asked.anything, 1)
-        + (case when e.content_tsv @@ asked.everything then 1 else 0 end)
-        + (select count(*) from runs where strpos(e.content, run) > 0) as score
-    from asked, cf_agents_search_entries as e
-    where e.label = $1::text and (
-        e.content_tsv @@ asked.anything
-        or exists (select 1 from runs where strpos(e.content, run) > 0)
-    )
+    select key, content, updated_at, {_RANK}
+        + (select count(*) from runs where strpos(content, run) > 0) as score
+    from asked, cf_agents_search_entries where label = $1::text
 ) as found
-order by score desc, updated_at desc limit $4::integer"""
+where score > 0 order by score desc, updated_at desc limit $3::integer"""
