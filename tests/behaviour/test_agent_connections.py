@@ -175,9 +175,18 @@ async def test_bad_tags_are_refused(host: Any, query: str) -> None:
     answer = await agent.handle_request(
         HttpRequest("GET", f"https://h/a/b?{query}", {"upgrade": "websocket"})
     )
-    assert answer.status == 500
+    assert answer.upgrade.closed == (1011, "the connection could not be set up")
     assert agent.events.last_errors()[-1]["error"] == "LimitError"
     assert len(agent.connections) == 0
+
+
+async def test_an_address_that_cannot_be_kept_is_refused_for_good(host: Any) -> None:
+    agent = await started(host, Room)
+    request = HttpRequest("GET", f"https://h/a/b?x={'y' * 17_000}", {"upgrade": "websocket"})
+    answer = await agent.handle_request(request)
+    assert answer.upgrade.closed[0] == 4414
+    await connect(agent, f"x={'y' * 8_000}")
+    assert len(agent.connections) == 1
 
 
 async def test_messages_up_to_the_platforms_limit_and_no_further(host: Any) -> None:

@@ -311,6 +311,16 @@ async def test_a_refused_import_has_imported_nothing(host: Any) -> None:
     assert await rig.shown() == []
 
 
+@pytest.mark.parametrize("session", ["s" * 1_025, "%00", "a%00b"])
+async def test_a_session_that_cannot_be_is_refused_for_good(host: Any, session: str) -> None:
+    rig = await started(host)
+    url = f"http://x/agents/talker/room?session={session}"
+    response = await rig.agent.handle_request(HttpRequest("GET", url, {"upgrade": "websocket"}))
+    assert response.upgrade.closed[0] == 4400
+    request = HttpRequest("GET", url.replace("room?", "room/messages?"))
+    assert (await rig.agent.handle_request(request)).status == 400
+
+
 async def test_answering_a_stream_twice_is_one_answer(host: Any) -> None:
     rig = await started(host)
     one = await rig.connect("one")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import time
 import urllib.error
 import urllib.request
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from support.workerd import Workerd
@@ -118,3 +120,43 @@ def test_the_page_comes_with_headers_that_protect_it(assistant: Workerd) -> None
     assert headers["content-security-policy"] == "frame-ancestors 'none'"
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["referrer-policy"] == "no-referrer"
+
+
+def send_head(running: Workerd, length: str, *, token: str = "", body: bytes = b"") -> int:
+    """Send a POST whose body is announced, and its beginning; the answer's status."""
+    address = urlsplit(running.url)
+    connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=30)
+    try:
+        connection.putrequest("POST", "/agents/assistant/door/chat")
+        name = "transfer-encoding" if length == "chunked" else "content-length"
+        connection.putheader(name, length)
+        if token:
+            connection.putheader("authorization", f"Bearer {token}")
+        connection.endheaders(body)
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+def test_a_strangers_body_and_one_that_is_too_large_are_not_read(
+    start_worker: StartWorker,
+) -> None:
+    running = start_worker(variables={"PALIMPSEST_AUTH_SECRET": SECRET}, assets=False)
+    announced = str(100 * 1024 * 1024)
+    assert send_head(running, announced) == 401
+    assert send_head(running, announced, token=token()) == 413
+    text = b'{"message": "hello"}'
+    chunks = b"%x\r\n%s\r\n0\r\n\r\n" % (len(text), text)
+    assert send_head(running, "chunked", token=token(), body=chunks) == 200
+
+
+def test_what_can_never_connect_is_told_so(start_worker: StartWorker) -> None:
+    running = start_worker(assets=False)
+    for query, code in (("session=%00", 4400), (f"x={'y' * 9_000}", 4414)):
+        with (
+            connect(f"{running.socket_url}/agents/assistant/door?{query}") as socket,
+            pytest.raises(ConnectionClosed) as closed,
+        ):
+            socket.recv(timeout=10)
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == code

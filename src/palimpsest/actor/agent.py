@@ -36,6 +36,9 @@ DESTROY = "destroy"
 GONE_CODE = 4410
 """Close code of connections to an agent that was destroyed: clients do not reconnect."""
 
+MAX_CONNECTION_URL_BYTES = 8_192
+"""The longest address of a connection: it is kept with the socket, whose attachment is small."""
+
 TOO_FAST_CODE = 4429
 """Close code of a connection that sends faster than ``message_rate``; clients do not retry it."""
 
@@ -200,6 +203,15 @@ class Agent(Work):
             return json_response(await self.status())
         return None
 
+    def check_connection(self, request: HttpRequest) -> Reject | None:
+        """Refuse a connection that can never be: a subclass adds its own reasons to ``super()``'s.
+
+        Without that its client would come back for ever.
+        """
+        if len(request.url.encode()) > MAX_CONNECTION_URL_BYTES:
+            return Reject("the address is too long", 4414, 414)
+        return None
+
     async def connected(self, connection: Connection, request: HttpRequest) -> None:
         """After ``on_connect``: a subclass sends its own first frames.
 
@@ -270,11 +282,27 @@ class Agent(Work):
                     return self._refuse(decision, upgrade=upgrade)
                 request = decision or request
                 if upgrade:
+                    refusal = self.check_connection(request)
+                    if refusal is not None:
+                        return self._refuse(refusal, upgrade=True)
                     return await self._connect(request, watcher=bool(grant and grant.readonly))
                 return await self._answer(request)
             except Exception as error:
                 await self.report("request.failed", error)
+                if upgrade:  # clients cannot see a status, and hooks may fail for a while
+                    return self.host.refuse_socket(1011, "the connection could not be set up")
                 return error_response(500, "failed", "the agent failed to answer")
+
+    def refuse(self, request: HttpRequest) -> HttpResponse | None:
+        """A refusal that needs no more than the request's head; None where there is none.
+
+        A host may ask before it reads a body, so that it reads none of a stranger's.
+        """
+        if self._destroying:
+            return error_response(410, "gone", "the agent was destroyed")
+        grant = self._access.check(request)
+        upgrade = request.headers.get("upgrade", "").lower() == "websocket"
+        return self._refuse(grant, upgrade=upgrade) if isinstance(grant, Reject) else None
 
     def _refuse(self, decision: Reject, *, upgrade: bool) -> HttpResponse:
         self.events.count("request.refused")

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from palimpsest.actor.agent import Agent
-from palimpsest.actor.connections import Connection
+from palimpsest.actor.connections import Connection, query_of
+from palimpsest.actor.hooks import Reject
 from palimpsest.chat import clientframes, defaults
 from palimpsest.chat.accumulator import Chunk
 from palimpsest.chat.conversation import NEW_NAME, title_from
@@ -21,12 +22,12 @@ from palimpsest.chat.recovery import Recovery, recover
 from palimpsest.chat.resume import greet
 from palimpsest.chat.session_http import DELETE_JOB, delete_job, undelete
 from palimpsest.chat.turns import Concurrency, Strategy, Turn
-from palimpsest.errors import PalimpsestError, error_words
+from palimpsest.errors import PalimpsestError, SessionNameError, error_words
 from palimpsest.hosts.interface import Host, HttpRequest, HttpResponse
 from palimpsest.jobs import Job, Postpone
 from palimpsest.messages import Message, text_message, validate_message
 from palimpsest.models.config import model_from_environment
-from palimpsest.session.manager import SessionManager
+from palimpsest.session.manager import SessionManager, check_session_id
 from palimpsest.session.session import Session
 from palimpsest.store.sessions import SessionRegistry
 from palimpsest.store.streams import StreamStore
@@ -240,6 +241,14 @@ class ChatAgent(Agent):
         """See :class:`palimpsest.actor.agent.Agent`."""
         response = await answer_request(self, request, segments)
         return response or await super().handle_path(request, segments)
+
+    def check_connection(self, request: HttpRequest) -> Reject | None:
+        """See :class:`palimpsest.actor.agent.Agent`."""
+        try:
+            check_session_id(query_of(request.url).get("session", ""))
+        except SessionNameError as error:
+            return Reject(str(error), 4400, 400)
+        return super().check_connection(request)
 
     async def connected(self, connection: Connection, request: HttpRequest) -> None:
         """See :class:`palimpsest.actor.agent.Agent`."""

@@ -24,15 +24,12 @@ from palimpsest.errors import (
     UnknownParentError,
     UnknownSessionError,
 )
-from palimpsest.hosts.interface import HttpRequest, HttpResponse
+from palimpsest.hosts.interface import MAX_BODY_BYTES, HttpRequest, HttpResponse
 from palimpsest.json_input import load_json
 
 if TYPE_CHECKING:
     from palimpsest.chat.agent import ChatAgent
     from palimpsest.chat.lane import Lane
-
-MAX_BODY_BYTES = 32 * 1024 * 1024
-"""The largest request body that is read."""
 
 
 class RequestError(PalimpsestError):

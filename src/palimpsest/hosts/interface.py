@@ -39,6 +39,9 @@ MAX_INTEGER = 2**53 - 1
 MAX_ATTACHMENT_BYTES = 16_384
 """The largest serialized attachment of a hibernating WebSocket, in bytes (platform limit)."""
 
+MAX_BODY_BYTES = 32 * 1024 * 1024
+"""The largest request body that is read."""
+
 MAX_TAGS = 10
 """The most tags of one hibernating WebSocket (platform limit)."""
 

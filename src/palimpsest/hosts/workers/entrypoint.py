@@ -23,6 +23,7 @@ from palimpsest.actor.routing import (
     parse_agent_path,
     with_cors,
 )
+from palimpsest.errors import LimitError
 from palimpsest.hosts.interface import HttpRequest, HttpResponse
 from palimpsest.hosts.workers.bindings import Environment, get_stub
 from palimpsest.hosts.workers.ffi import is_nothing, to_object
@@ -146,7 +147,11 @@ def _replaced(raw: Any, request: HttpRequest) -> Any:
 async def _other(raw: Any, environment: Environment, fallback: Fallback | None) -> Any:
     if fallback is None:
         return make_response(error_response(404, "not found"))
-    return make_response(await fallback(await read_request(raw), environment))
+    try:
+        request = await read_request(raw)
+    except LimitError as error:
+        return make_response(error_response(413, str(error)))
+    return make_response(await fallback(request, environment))
 
 
 async def _forward(stub: Any, name: str, request: Any) -> Any:

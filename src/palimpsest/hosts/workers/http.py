@@ -3,21 +3,57 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any, cast
 
 import js
 from pyodide.ffi import to_js
 
-from palimpsest.hosts.interface import HttpRequest, HttpResponse
+from palimpsest.errors import LimitError
+from palimpsest.hosts.interface import MAX_BODY_BYTES, HttpRequest, HttpResponse
 from palimpsest.hosts.workers.ffi import bytes_of, is_nothing, to_object
 from palimpsest.hosts.workers.host import WorkersHost
+from palimpsest.hosts.workers.outgoing import stream_chunks
 
 
-async def read_request(raw: Any) -> HttpRequest:
-    """A JavaScript Request with its whole body."""
+def read_head(raw: Any) -> HttpRequest:
+    """A JavaScript Request without its body."""
     headers: dict[str, str] = js.Object.fromEntries(raw.headers).to_py()
-    body = b"" if is_nothing(raw.body) else bytes_of(await raw.arrayBuffer())
-    return HttpRequest(str(raw.method), str(raw.url), headers, body)
+    return HttpRequest(str(raw.method), str(raw.url), headers)
+
+
+async def read_request(raw: Any, head: HttpRequest | None = None) -> HttpRequest:
+    """A JavaScript Request with its whole body.
+
+    :param head: the same without its body, where that was read already.
+    :raises LimitError: the body is larger than :data:`MAX_BODY_BYTES`. No more of it is read: the
+        memory belongs to all objects of the isolate.
+    """
+    head = read_head(raw) if head is None else head
+    if is_nothing(raw.body):
+        return head
+    return replace(head, body=await _read_body(raw, head.headers.get("content-length")))
+
+
+async def _read_body(raw: Any, length: str | None) -> bytes:
+    if length is not None and length.isascii() and length.isdigit():
+        _check_body(int(length))
+        return bytes_of(await raw.arrayBuffer())
+    pieces: list[bytes] = []
+    size = 0
+    async with aclosing(cast("AsyncGenerator[bytes, None]", stream_chunks(raw.body))) as chunks:
+        async for piece in chunks:
+            size += len(piece)
+            _check_body(size)
+            pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _check_body(size: int) -> None:
+    if size > MAX_BODY_BYTES:
+        raise LimitError(f"a body has at most {MAX_BODY_BYTES} bytes")
 
 
 def make_response(response: HttpResponse, host: WorkersHost | None = None) -> Any:

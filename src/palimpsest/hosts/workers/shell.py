@@ -14,12 +14,12 @@ from typing import Any
 import workers
 from pyodide.ffi import JsException
 
-from palimpsest.errors import DestroyedError, PalimpsestError
-from palimpsest.hosts.interface import Actor
+from palimpsest.errors import DestroyedError, LimitError, PalimpsestError
+from palimpsest.hosts.interface import Actor, HttpRequest, HttpResponse
 from palimpsest.hosts.workers.bindings import Environment
-from palimpsest.hosts.workers.ffi import bytes_of
+from palimpsest.hosts.workers.ffi import bytes_of, is_nothing
 from palimpsest.hosts.workers.host import WorkersHost, describe_error
-from palimpsest.hosts.workers.http import error_response, make_response, read_request
+from palimpsest.hosts.workers.http import error_response, make_response, read_head, read_request
 from palimpsest.hosts.workers.timers import install_timers
 from palimpsest.jobs import rearm_after_failed_start
 
@@ -100,7 +100,12 @@ class Runtime:
         """Answer an HTTP request or a WebSocket upgrade."""
         try:
             actor = await self.actor_anew()
-            response = await actor.handle_request(await read_request(request.js_object))
+            raw = request.js_object
+            head = read_head(raw)
+            refusal = None if is_nothing(raw.body) else self._refusal(actor, head)
+            response = refusal or await actor.handle_request(await read_request(raw, head))
+        except LimitError as error:
+            response = error_response(413, str(error))
         except PalimpsestError as error:
             self.report("request", error)
             response = error_response(400, str(error))
@@ -108,6 +113,12 @@ class Runtime:
             self.report("request", error)
             response = error_response(500, "the agent failed; its log says why")
         return make_response(response, self.host)
+
+    def _refusal(self, actor: Actor, head: HttpRequest) -> HttpResponse | None:
+        """The answer to a request that needs no body, so that a stranger's is not read."""
+        refuse: Callable[[HttpRequest], HttpResponse | None] | None
+        refuse = getattr(actor, "refuse", None)
+        return None if refuse is None else refuse(head)
 
     async def alarm(self) -> None:
         """Run what is due.
