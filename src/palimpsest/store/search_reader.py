@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, cast
 
 from palimpsest.errors import LimitError
@@ -24,6 +25,9 @@ MAX_SESSION_NUMBER = 2**21 - 1
 
 POSTINGS = 1_000
 """The most messages that one expression is looked up in, newest first."""
+
+_SESSIONS_KNOWN = 256
+"""Of how many sessions the first key is remembered."""
 
 EVERY_POSTING = 2**53 - 1
 """In the place of :data:`POSTINGS` where messages of any age may be the only ones wanted."""
@@ -171,6 +175,26 @@ order by d.rowid desc limit cast(?3 as integer)
 """
 
 
+# As above for one session (?4), whose first key (?1) was read before: looking it up for each search
+# would take as long as reading what is found. The first character tells whether it is still true.
+_PHRASE_FROM_KEY = f"""
+select exists (
+  select 1 from assistant_search_sessions
+  where number = cast(?1 as integer) / {SESSION_SPAN} and session_id = ?4
+) || (
+  select json_group_array(
+    json_array(row, row, message_id, ?4, role, created_at, text, tools, about)
+  ) from (
+    select cast(d.row as integer) as row, d.message_id, d.role,
+      cast(d.created_at as integer) as created_at, d.text, d.tools, d.about
+    from assistant_fts d
+    where d.assistant_fts match ?2
+      and d.rowid between cast(?1 as integer) and cast(?1 as integer) + {SESSION_SPAN - 1}
+    order by d.rowid desc limit cast(?3 as integer)
+  )
+) as value
+"""
+
 _CANDIDATE_COLUMNS = ("role", "speaker", "said_at", "words", "traits")
 
 
@@ -289,6 +313,8 @@ class SearchReader:
 
     def __init__(self, sql: Sql) -> None:
         self.sql = sql
+        # The first keys of sessions searched lately; statements check them.
+        self._first_keys: dict[str, int] = {}
 
     def look_up(
         self, session_id: str | None, expressions: Sequence[Expression], newest: int = POSTINGS
@@ -328,6 +354,14 @@ class SearchReader:
         self, session_id: str | None, match: str, filters: Filters, limit: int
     ) -> list[Content]:
         """The messages that match one FTS5 expression of the word index, newest first."""
+        first = self._first_keys.get(session_id) if session_id is not None else None
+        if first is not None and filters is NO_FILTERS:
+            with suppress(LimitError):
+                found = str(self.sql.value(_PHRASE_FROM_KEY, first, match, limit, session_id))
+                if found[0] == "1":
+                    return list(map(Content._make, json.loads(found[1:])))
+        if session_id is not None:
+            self._note_first_key(session_id)
         passing = filters.bindings()
         kind = session_id is None, bool(passing)
         return self._contents(
@@ -375,6 +409,13 @@ class SearchReader:
             for doc, row in rows
         }
         return [list(dict.fromkeys(first.get(doc, doc) for doc in hits)) for hits in postings]
+
+    def _note_first_key(self, session_id: str) -> None:
+        if len(self._first_keys) >= _SESSIONS_KNOWN:
+            self._first_keys.clear()
+        number = self.number(session_id)
+        if number is not None:
+            self._first_keys[session_id] = number * SESSION_SPAN
 
     def number(self, session_id: str) -> int | None:
         """The number of a session, or None for an unknown one."""
