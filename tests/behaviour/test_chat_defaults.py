@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from chat_rig import Rig, user
 
 from palimpsest.chat.agent import ChatAgent
@@ -112,3 +113,55 @@ async def test_reported_usage_is_counted(host: Any) -> None:
         120,
         30,
     )
+
+
+async def test_a_turn_over_a_long_backlog_waits_for_it_or_says_so(
+    host: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An imported conversation is not read as a whole, and the turn is told what is going on."""
+
+    class Small(ChatAgent):
+        def model(self) -> Any:
+            return OfflineModel(context_window=2_000)
+
+    monkeypatch.setattr("palimpsest.session.compaction_steps.STEP_MESSAGES", 40)
+    monkeypatch.setattr("palimpsest.session.compactor.STEPS_AT_ONCE", 2)
+    rig, one = await started(host, Small)
+    long = [user(f"m{i}", f"Box {i} has the code BX-{1000 + i}.") for i in range(500)]
+    assert (await rig.http("POST", "import", long))[0] == 200
+    await one.ask("r1", [user("u1", "hello")])
+    await rig.settle()
+    (end,) = one.done("r1")
+    assert end["outcome"] == "error"
+    assert "in a moment" in end["body"]
+    _, memory = await rig.http("GET", "memory")
+    assert memory["phase"] == "compacting"
+    assert memory["tokenEstimate"] > 1_000
+    await rig.host.advance(60)
+    await rig.settle()
+    _, memory = await rig.http("GET", "memory")
+    assert memory["phase"] == "idle"
+    assert memory["tokenEstimate"] < 1_000
+    await one.ask("r2", [user("u2", "hello again")])
+    await rig.settle()
+    assert one.done("r2")[0]["outcome"] == "completed"
+
+
+async def test_compact_says_what_follows_in_the_background(
+    host: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("palimpsest.session.compaction_steps.STEP_MESSAGES", 40)
+    rig, one = await started(host)
+    long = [user(f"m{i}", f"Box {i} has the code BX-{1000 + i}.") for i in range(500)]
+    await rig.http("POST", "import", long)
+    told = await say(rig, one, 1, "/compact")
+    assert "compacted from" in told
+    assert "more are being summarized in the background" in told
+    status, answer = await rig.http("POST", "compact", {})
+    assert status == 200
+    assert answer["tokensRemaining"] > 0
+    await rig.host.advance(60)
+    await rig.settle()
+    _, memory = await rig.http("GET", "memory")
+    assert memory["phase"] == "idle"
+    assert len(memory["overlays"]) > 8

@@ -13,7 +13,7 @@ from palimpsest.chat.turns import Turn
 from palimpsest.compaction.boundary import DEFAULT_CONTEXT_WINDOW
 from palimpsest.compaction.extractive import ExtractiveSummarizer
 from palimpsest.compaction.policy import BudgetRatioPolicy
-from palimpsest.errors import PalimpsestError
+from palimpsest.errors import ContextOverflowError, PalimpsestError
 from palimpsest.messages import Message, dump_json, text_of
 from palimpsest.models.interface import generate_text
 from palimpsest.models.offline import OfflineModel
@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 
 COMPACT_COMMAND = "/compact"
 
+FAR_TOO_MUCH = 4
+"""A conversation of so many times what the model takes is summarized before it is read.
+
+Shortening the results of tools may do for less.
+"""
+
 
 async def answer(agent: ChatAgent, turn: Turn) -> AsyncGenerator[Chunk, None]:
     """Answer with the agent's model, its tools, its sessions' tools and the client's."""
@@ -34,16 +40,21 @@ async def answer(agent: ChatAgent, turn: Turn) -> AsyncGenerator[Chunk, None]:
     compactor = session.compactor
     counter = LearnedCounter(agent.host, agent.current_model.name)
 
+    async def make_room(tokens: int) -> bool:
+        report = await compactor.ensure_room(tokens, force=True)
+        if not report.fits and report.remaining:
+            raise ContextOverflowError(report.reason or "")
+        return report.compacted
+
     async def context() -> list[Message]:
+        budget = agent.current_model.max_input_tokens
+        if compactor.estimate() > FAR_TOO_MUCH * budget:
+            await make_room(budget)  # first of all: it may be more than the object can hold
         history = await session.get_history(turn.leaf_id)
         reminder = await session.context.reminder()
         if reminder and history and history[-1]["role"] == "user":
             history[-1] = with_reminder(history[-1], reminder)
         return history
-
-    async def make_room(tokens: int) -> bool:
-        report = await compactor.ensure_room(tokens, force=True)
-        return report.compacted
 
     async def count(report: StepReport) -> None:
         usage = report.usage
@@ -72,6 +83,8 @@ async def answer(agent: ChatAgent, turn: Turn) -> AsyncGenerator[Chunk, None]:
         new_id=agent.host.random_id,
         agent=agent,
         session_id=turn.session_id,
+        seal=agent.lane(turn.session_id).conversation.seal,
+        on_begin=turn.begin_calls,
     )
     async with aclosing(chunks):
         async for chunk in chunks:

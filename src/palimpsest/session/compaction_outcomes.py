@@ -89,6 +89,8 @@ class RoomReport:
     compacted: bool = False
     reason: str | None = None
     """Why it does not fit, in plain words."""
+    remaining: int = 0
+    """Tokens of a long backlog that are being summarized: it will fit when that is done."""
 
 
 def check_options(policy: Any, threshold: Any, token_counter: Any, on_error: Any) -> None:

@@ -298,7 +298,7 @@ class Compactor(CompactionAttempts):
                     f"a long conversation is being summarized, {outcome.remaining} tokens of it"
                     " are still to be done; it will fit in a moment"
                 )
-                return RoomReport(False, tokens, budget, compacted, reason)
+                return RoomReport(False, tokens, budget, compacted, reason, outcome.remaining)
         return self._room(tokens, budget, reserve_tokens, compacted)
 
     def _exceeds(self, room: int, whatever: bool) -> bool:
@@ -408,8 +408,9 @@ class Compactor(CompactionAttempts):
 
     @property
     def phase(self) -> Literal["idle", "compacting"]:
-        """Whether a compaction runs now."""
-        return "compacting" if self._jobs.lock(self._session_id).locked() else "idle"
+        """Whether a compaction runs now, or its next step is scheduled."""
+        runs = self._jobs.lock(self._session_id).locked()
+        return "compacting" if runs or self._jobs.remaining(self._session_id) else "idle"
 
     def status(self) -> CompactionStatus:
         """The engine's memory of this session: failures, last error, counts."""

@@ -23,6 +23,9 @@ const frameTypes = ["cf_agent_session", "cf_agent_session_error", "cf_agent_chat
 /** Several changes close together cause one reading (milliseconds). */
 const settle = 150;
 
+/** Whether further steps of a long backlog follow. */
+const goesOn = (compacted: unknown): boolean => Boolean((compacted as { tokensRemaining?: number } | undefined)?.tokensRemaining);
+
 /** What the agent remembers, kept current by the frames it sends. */
 export function useMemory(agent: Agent, api: AgentApi, session: string): MemoryState {
   const [memory, setMemory] = useState<Memory>(nothing);
@@ -67,7 +70,7 @@ export function useMemory(agent: Agent, api: AgentApi, session: string): MemoryS
       if (frame.type === "cf_agent_session") {
         setMemory((old) => ({
           ...old,
-          phase: frame.phase === "compacting" ? "compacting" : "idle",
+          phase: frame.phase === "compacting" || goesOn(frame.compacted) ? "compacting" : "idle",
           tokenEstimate: typeof frame.tokenEstimate === "number" ? frame.tokenEstimate : old.tokenEstimate,
           tokenThreshold: typeof frame.tokenThreshold === "number" ? frame.tokenThreshold : old.tokenThreshold,
         }));
