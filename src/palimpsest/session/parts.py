@@ -214,9 +214,10 @@ class SessionParts:
     async def _after_compaction(self) -> None:
         """A compaction was stored: the prompt is rendered anew, and listeners are told."""
         await self.context.refresh()
-        overlays = self._history.overlays()
-        ends = (overlays[-1].from_message_id, overlays[-1].to_message_id) if overlays else ()
-        await self._changed("compact", ends)
+        place = self._history.place()
+        newest = [] if place is None else self.stores.overlays.newest(place, 1)
+        ends = [(one.stored.from_message_id, one.stored.to_message_id) for one in newest]
+        await self._changed("compact", ends[0] if ends else ())
 
     @property
     def _history(self) -> History:
