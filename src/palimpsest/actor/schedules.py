@@ -81,6 +81,19 @@ class ScheduledRun:
     """1 for the first try."""
 
 
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What is to be run: see :meth:`palimpsest.actor.agent.Agent.schedule` for the fields."""
+
+    callback: Callback
+    payload: Any
+    id: str | None
+    idempotent: bool | None
+    max_attempts: int
+    base_delay_ms: int
+    timeout_seconds: float
+
+
 class Schedules:
     """The schedules of one agent."""
 
@@ -92,41 +105,15 @@ class Schedules:
         )
 
     def add(
-        self,
-        when: float | datetime.datetime | str,
-        callback: Callback,
-        payload: Any = None,
-        *,
-        id: str | None = None,  # noqa: A002 - the field's name
-        idempotent: bool | None = None,
-        timezone: str = "UTC",
-        catch_up: CatchUp = "once",
-        max_attempts: int = 3,
-        base_delay_ms: int = 2_000,
-        timeout_seconds: float = 600,
+        self, when: float | datetime.datetime | str, timezone: str, catch_up: CatchUp, run: Run
     ) -> Schedule:
         """Schedule a method: see :meth:`palimpsest.actor.agent.Agent.schedule`."""
         spec, at = read_when(when, self._agent.host.now(), timezone)
         if spec["type"] == "cron":
             spec["catch_up"] = check_catch_up(catch_up)
-        return self._declare(
-            spec, at, callback, payload, id, idempotent, max_attempts, base_delay_ms,
-            timeout_seconds,
-        )
+        return self._declare(spec, at, run)
 
-    def every(
-        self,
-        seconds: float,
-        callback: Callback,
-        payload: Any = None,
-        *,
-        id: str | None = None,  # noqa: A002 - the field's name
-        idempotent: bool | None = None,
-        catch_up: CatchUp = "once",
-        max_attempts: int = 3,
-        base_delay_ms: int = 2_000,
-        timeout_seconds: float = 600,
-    ) -> Schedule:
+    def every(self, seconds: float, catch_up: CatchUp, run: Run) -> Schedule:
         """Run a method again and again: see :meth:`palimpsest.actor.agent.Agent.schedule_every`."""
         at = self._agent.host.now() + interval_ms(seconds)
         spec = {
@@ -134,30 +121,17 @@ class Schedules:
             "interval_seconds": seconds,
             "catch_up": check_catch_up(catch_up),
         }
-        return self._declare(
-            spec, at, callback, payload, id, idempotent, max_attempts, base_delay_ms,
-            timeout_seconds,
-        )
+        return self._declare(spec, at, run)
 
-    def _declare(
-        self,
-        spec: dict[str, Any],
-        at: int,
-        callback: Callback,
-        payload: Any,
-        identifier: str | None,
-        idempotent: bool | None,
-        max_attempts: int,
-        base_delay_ms: int,
-        timeout_seconds: float,
-    ) -> Schedule:
-        method = callback_name(self._agent, callback)
-        identifier = named_id(_PREFIX, identifier)
+    def _declare(self, spec: dict[str, Any], at: int, run: Run) -> Schedule:
+        method = callback_name(self._agent, run.callback)
+        identifier = named_id(_PREFIX, run.id)
         starting = self._agent.starting
         once = spec["type"] in ("delayed", "scheduled")
+        idempotent = run.idempotent
         if idempotent is None:
             idempotent = identifier is not None or not once or starting
-        definition = {**spec, "callback": method, "payload": payload}
+        definition = {**spec, "callback": method, "payload": run.payload}
         encode_payload(definition)  # refused before it is compared with what is stored
         if identifier is None:
             identifier = _identity(definition) if idempotent else self._agent.host.random_id()
@@ -182,9 +156,9 @@ class Schedules:
             kind=KIND,
             at_ms=at,
             payload=content,
-            max_attempts=max_attempts,
-            base_delay_ms=base_delay_ms,
-            timeout_ms=timeout_ms(timeout_seconds),
+            max_attempts=run.max_attempts,
+            base_delay_ms=run.base_delay_ms,
+            timeout_ms=timeout_ms(run.timeout_seconds),
         )
         return _schedule_of(identifier, content, at, "pending")
 

@@ -15,7 +15,7 @@ from palimpsest.actor.exclusive import Exclusive
 from palimpsest.actor.fibers import Fiber, Fibers
 from palimpsest.actor.hooks import Hooks
 from palimpsest.actor.queue import Queue, QueueItem
-from palimpsest.actor.schedules import CatchUp, Schedule, Schedules
+from palimpsest.actor.schedules import CatchUp, Run, Schedule, Schedules
 from palimpsest.errors import JobError
 from palimpsest.jobs import Job
 from palimpsest.store.fibers import FiberRecord
@@ -97,18 +97,8 @@ class Work(Hooks):
             ``on_start`` such a date is passed over: it has run), a negative delay.
         :raises LimitError: the payload does not fit into a row.
         """
-        return self._schedules.add(
-            when,
-            callback,
-            payload,
-            id=id,
-            idempotent=idempotent,
-            timezone=timezone,
-            catch_up=catch_up,
-            max_attempts=max_attempts,
-            base_delay_ms=base_delay_ms,
-            timeout_seconds=timeout_seconds,
-        )
+        run = Run(callback, payload, id, idempotent, max_attempts, base_delay_ms, timeout_seconds)
+        return self._schedules.add(when, timezone, catch_up, run)
 
     def schedule_every(
         self,
@@ -129,24 +119,18 @@ class Work(Hooks):
 
         :raises JobError: the interval is shorter than a second, or the callback is no method.
         """
-        return self._schedules.every(
-            seconds,
-            callback,
-            payload,
-            id=id,
-            idempotent=idempotent,
-            catch_up=catch_up,
-            max_attempts=max_attempts,
-            base_delay_ms=base_delay_ms,
-            timeout_seconds=timeout_seconds,
-        )
+        run = Run(callback, payload, id, idempotent, max_attempts, base_delay_ms, timeout_seconds)
+        return self._schedules.every(seconds, catch_up, run)
 
     def get_schedule(self, identifier: str) -> Schedule | None:
         """The schedule with this id, also a dead one; None if there is none."""
         return self._schedules.get(identifier)
 
     def list_schedules(
-        self, *, type: str | None = None, callback: str | None = None  # noqa: A002
+        self,
+        *,
+        type: str | None = None,
+        callback: str | None = None,  # noqa: A002
     ) -> list[Schedule]:
         """The schedules that wait or run, in order of their time."""
         return self._schedules.list(type=type, callback=callback)
@@ -213,7 +197,11 @@ class Work(Hooks):
     # --- long work -----------------------------------------------------------------------------
 
     def start_fiber(
-        self, callback: Callback, payload: Any = None, *, id: str | None = None  # noqa: A002
+        self,
+        callback: Callback,
+        payload: Any = None,
+        *,
+        id: str | None = None,  # noqa: A002
     ) -> FiberRecord:
         """Run a method in the background, and again after an eviction, until it has ended.
 
