@@ -114,6 +114,10 @@ class MessageAccumulator:
                 del part[key]
         return result
 
+    def base_message(self) -> Message:
+        """A copy of the message that is continued, with what became of its own calls."""
+        return {**self.message(), "parts": copy.deepcopy(self._parts[: self._base_parts])}
+
     def close(self, tool_error: str | None = INTERRUPTED_TOOL) -> list[Chunk]:
         """End whatever is still open and return the chunks that tell the clients so.
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, cast
 
 from palimpsest.abort import Abort
+from palimpsest.chat.approvals import ApprovalSeal
 from palimpsest.chat.step import Chunk
 from palimpsest.messages import Message, Part, dump_json, tool_name, tool_parts
 from palimpsest.models.interface import ToolCall
@@ -15,6 +16,10 @@ from palimpsest.tools.tool import Tool, ToolContext
 
 MAX_SAME_CALLS = 3
 """How often one call with the same arguments may give the same result in one run."""
+
+
+NOT_MADE_HERE = "this call was not made in this conversation, so it was not run"
+"""What is told of an approved call that came with a client's messages."""
 
 
 def answered_approvals(history: Sequence[Message]) -> tuple[list[Part], list[Part]]:
@@ -37,12 +42,21 @@ class CallRunner:
     """Runs the calls of one run of the loop, step by step."""
 
     def __init__(
-        self, tools: Mapping[str, Tool], abort: Abort, agent: Any, session_id: str
+        self,
+        tools: Mapping[str, Tool],
+        abort: Abort,
+        agent: Any,
+        session_id: str,
+        *,
+        seal: ApprovalSeal | None = None,
+        on_begin: Callable[[Sequence[str]], None] | None = None,
     ) -> None:
         self._tools = tools
         self._abort = abort
         self._agent = agent
         self._session_id = session_id
+        self._seal = seal
+        self._on_begin = on_begin
         self._settled: dict[str, Part] = {}
         self._same: dict[tuple[str, str], tuple[Any, int]] = {}
         self.waits_for_client = False
@@ -80,7 +94,7 @@ class CallRunner:
                 self.waits_for_client = True
             elif await needs_approval(pending):
                 self.waits_for_client = True
-                approval = f"approval_{call.call_id}"
+                approval = self._approval_id(call)
                 self._settled[call.call_id] |= {
                     "state": "approval-requested",
                     "approval": {"id": approval},
@@ -106,6 +120,9 @@ class CallRunner:
         for part in parts:
             identifier = str(part["toolCallId"])
             self._settled[identifier] = part
+            if self._seal is not None and not self._seal.is_own(part):
+                yield self._settle(CallResult(identifier, error=NOT_MADE_HERE))
+                continue
             tool = self._tools.get(tool_name(part))
             arguments = part.get("input")
             if tool is None or tool.execute is None or not isinstance(arguments, dict):
@@ -119,7 +136,14 @@ class CallRunner:
             async for chunk in chunks:
                 yield chunk
 
+    def _approval_id(self, call: ToolCall) -> str:
+        if self._seal is None:
+            return f"approval_{call.call_id}"
+        return self._seal.identifier(call.call_id, call.name, call.input)
+
     async def _run_ready(self, ready: Sequence[PendingCall]) -> AsyncGenerator[Chunk, None]:
+        if ready and self._on_begin is not None:
+            self._on_begin([call.context.tool_call_id for call in ready])
         async with aclosing(run_calls(ready)) as results:
             async for result in results:
                 yield self._settle(result)

@@ -134,12 +134,16 @@ async def take_tool_result(lane: Lane, connection: Connection, result: ToolResul
     """A client's tool has run: the first result stands, a second one changes nothing."""
 
     def apply(part: Part) -> Part | None:
+        if lane.conversation.runs_here(part):
+            return None
         return apply_result(part, result.state, result.output, result.error_text)
 
     active = live_turn(lane)
     if active is not None:
         part = active.live.accumulator.tool_part(result.tool_call_id)
         if part is not None and not active.live.accumulator.is_of_base(result.tool_call_id):
+            if result.tool_call_id in active.turn.own_calls:
+                return
             answered = apply(part)
             if answered is not None:
                 active.live.emit(_result_chunk(answered))

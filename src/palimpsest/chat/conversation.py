@@ -7,6 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, cast
 
+from palimpsest.chat.approvals import ApprovalSeal
 from palimpsest.chat.frames import chat_messages
 from palimpsest.chat.oversize import shortened_to_fit
 from palimpsest.chat.reconcile import apply_client_part
@@ -55,6 +56,8 @@ class Conversation:
     def __init__(self, host: Host, session: Session, turns: TurnStore) -> None:
         self.session = session
         self.id = session.id
+        self.seal = ApprovalSeal(host)
+        """Tells calls made here from calls that a client brought."""
         self._host = host
         self._turns = turns
 
@@ -149,11 +152,17 @@ class Conversation:
             found = await self.find_tool_call(str(sent.get("toolCallId", "")))
             if found is None:
                 continue
+            if self.runs_here(found.part):
+                continue
             answered = apply_client_part(found.part, sent)
             if answered is not None:
                 changed = found.with_part(answered)
                 await self.session.update_message(changed)
         return changed
+
+    def runs_here(self, part: Part) -> bool:
+        """Whether a call was approved and is run here next: a client's result does not count."""
+        return part.get("state") == "approval-responded" and self.seal.is_own(part)
 
     async def last_assistant(self) -> Message | None:
         """The message at the end of the active branch, if an assistant wrote it."""

@@ -83,6 +83,7 @@ async def answer(agent: ChatAgent, turn: Turn) -> AsyncGenerator[Chunk, None]:
         new_id=agent.host.random_id,
         agent=agent,
         session_id=turn.session_id,
+        continues=turn.base is not None,
         seal=agent.lane(turn.session_id).conversation.seal,
         on_begin=turn.begin_calls,
     )

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import inspect
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
 from palimpsest.abort import Abort, run_abortable
+from palimpsest.chat.approvals import ApprovalSeal
 from palimpsest.chat.calls import CallRunner, answered_approvals
 from palimpsest.chat.fitting import RUN_MESSAGE_ID, Fitted, RequestFitter
 from palimpsest.chat.step import Chunk, Ids, Step
@@ -66,6 +67,9 @@ async def run_loop(
     new_id: Callable[[], str] | None = None,
     agent: Any = None,
     session_id: str = "",
+    continues: bool = True,
+    seal: ApprovalSeal | None = None,
+    on_begin: Callable[[Sequence[str]], None] | None = None,
 ) -> AsyncGenerator[Chunk, None]:
     """Answer the conversation; yields UI message chunks, the last one of which tells the outcome.
 
@@ -86,6 +90,10 @@ async def run_loop(
     :param max_steps: model steps at most. In the last one no tools are offered.
     :param message_id: the assistant message's id, for the ``start`` chunk.
     :param new_id: makes ids for calls that have none.
+    :param continues: whether this run goes on with the last message, so that its answered
+        approvals are settled first.
+    :param seal: makes the ids of approvals; only calls whose approval bears one are run.
+    :param on_begin: told the ids of calls before they run here.
     """
     run = _Run(
         model=model,
@@ -101,6 +109,9 @@ async def run_loop(
         ids=Ids(new_id or (lambda: str(uuid.uuid4()))),
         agent=agent,
         session_id=session_id,
+        continues=continues,
+        seal=seal,
+        on_begin=on_begin,
     )
     yield {"type": "start"} if message_id is None else {"type": "start", "messageId": message_id}
     try:
@@ -128,6 +139,9 @@ class _Run:
     ids: Ids
     agent: Any
     session_id: str
+    continues: bool
+    seal: ApprovalSeal | None
+    on_begin: Callable[[Sequence[str]], None] | None
     history: list[Message] = field(default_factory=lambda: list[Message]())
     parts: list[Part] = field(default_factory=lambda: list[Part]())
     """The assistant message as made so far, from finished steps."""
@@ -145,7 +159,14 @@ class _Run:
 
     async def chunks(self) -> AsyncGenerator[Chunk, None]:
         await self._read_context()
-        runner = CallRunner(self.tools, self.abort, self.agent, self.session_id)
+        runner = CallRunner(
+            self.tools,
+            self.abort,
+            self.agent,
+            self.session_id,
+            seal=self.seal,
+            on_begin=self.on_begin,
+        )
         async with aclosing(self._settle_approvals(runner)) as settled:
             async for chunk in settled:
                 yield chunk
@@ -184,6 +205,8 @@ class _Run:
             )
 
     async def _settle_approvals(self, runner: CallRunner) -> AsyncGenerator[Chunk, None]:
+        if not self.continues:
+            return
         approved, denied = answered_approvals(self.history)
         for part in denied:
             identifier = str(part["toolCallId"])

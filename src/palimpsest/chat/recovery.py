@@ -8,18 +8,19 @@ turn that is cut off again and again is closed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from json import loads
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from palimpsest.chat import frames
-from palimpsest.chat.accumulator import Chunk, MessageAccumulator
+from palimpsest.chat.accumulator import INTERRUPTED_TOOL, Chunk, MessageAccumulator
 from palimpsest.chat.frames import ResponseFrames, encode_chunk
 from palimpsest.chat.lane import Lane
 from palimpsest.chat.resume import INTERRUPTED
 from palimpsest.chat.running import drive, open_turn
-from palimpsest.chat.turns import CONTINUE, Turn
-from palimpsest.messages import Message
+from palimpsest.chat.turns import BASE_PARTS, BEGUN, CONTINUE, Turn
+from palimpsest.messages import Message, Part
 from palimpsest.store import turns as rows
 from palimpsest.store.turns import StoredTurn
 
@@ -109,12 +110,27 @@ async def _place(lane: Lane, row: StoredTurn) -> tuple[str | None, Message | Non
     session = lane.conversation.session
     if row.base_id is not None:
         base = await session.get_message(row.base_id)
-        return (None if base is None else await session.get_parent_id(row.base_id)), base
+        if base is None:
+            return None, None
+        # What is stored may hold what this very turn added: its chunks will add it again.
+        before = {**base, "parts": base["parts"][: request.get(BASE_PARTS)]}
+        return await session.get_parent_id(row.base_id), _settled(before, request.get(BEGUN, []))
     messages: list[Message] = request.get("messages", [])
     if messages:
         return str(messages[-1]["id"]), None
     answer_to = request.get("answerTo")
     return (answer_to if isinstance(answer_to, str) else None), None
+
+
+def _settled(base: Message, begun: Sequence[str]) -> Message:
+    """The message, with an error for each approved call that had begun and whose result is lost."""
+
+    def settled(part: Part) -> Part:
+        if part.get("state") != "approval-responded" or part.get("toolCallId") not in begun:
+            return part
+        return {**part, "state": "output-error", "errorText": INTERRUPTED_TOOL}
+
+    return {**base, "parts": [settled(part) for part in base["parts"]]}
 
 
 async def _close(lane: Lane, row: StoredTurn, kept: Kept, whole: MessageAccumulator) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
@@ -15,7 +15,7 @@ from palimpsest.chat.accumulator import Chunk, MessageAccumulator
 from palimpsest.chat.frames import ResponseFrames
 from palimpsest.chat.reconcile import needs_continuation
 from palimpsest.chat.streams import LiveStream
-from palimpsest.chat.turns import APPEND_ONLY, CONTINUE, Turn
+from palimpsest.chat.turns import APPEND_ONLY, BASE_PARTS, BEGUN, CONTINUE, Turn
 from palimpsest.errors import PalimpsestError
 from palimpsest.messages import Message
 from palimpsest.store import turns as rows
@@ -115,7 +115,7 @@ class ActiveTurn:
             if answer is None:
                 return
             if isinstance(answer, str):
-                self._take(agent, answer)
+                await self._take(agent, answer)
                 return
             if hasattr(answer, "aclose"):
                 async with aclosing(answer):
@@ -131,7 +131,7 @@ class ActiveTurn:
                 if _kind_of(chunk) == "abort":
                     return
                 continue
-            self._take(agent, chunk)
+            await self._take(agent, chunk)
             count += 1
             if not shown and _kind_of(chunk) not in SILENT_CHUNKS:
                 shown = True
@@ -141,7 +141,7 @@ class ActiveTurn:
             elif count % CHUNKS_PER_SLICE == 0:
                 await asyncio.sleep(0)
 
-    def _take(self, agent: ChatAgent, given: Any) -> None:
+    async def _take(self, agent: ChatAgent, given: Any) -> None:
         if isinstance(given, str):
             given = {"type": "text-delta", "id": "text", "delta": given}
         elif not isinstance(given, dict):
@@ -155,9 +155,10 @@ class ActiveTurn:
         if live.accumulator.base_changed:
             live.accumulator.base_changed = False
             live.flush()
-            agent.lane(self.row.session_id).broadcast(
-                frames.message_updated(live.accumulator.message())
-            )
+            lane = agent.lane(self.row.session_id)
+            # The result of an approved call stands in no chunk: after a crash it must be known.
+            await lane.conversation.save_answer(live.accumulator.base_message(), self.parent)
+            lane.broadcast(frames.message_updated(live.accumulator.message()))
 
 
 def _kind_of(chunk: Any) -> Any:
@@ -231,7 +232,7 @@ async def drive(lane: Lane, active: ActiveTurn) -> None:
 async def _begin(lane: Lane, row: StoredTurn) -> ActiveTurn | None:
     """Store the turn's messages and open its stream; None if there is nothing to run."""
     agent, conversation = lane.agent, lane.conversation
-    request = agent.turns.request(row.turn)
+    request: dict[str, Any] = agent.turns.request(row.turn)
     messages: list[Message] = request.get("messages", [])
     answer_to: str | None = request.get("answerTo")
     base: Message | None = None
@@ -246,6 +247,8 @@ async def _begin(lane: Lane, row: StoredTurn) -> ActiveTurn | None:
         if base is None or not needs_continuation(base):
             return _skip(lane, row)
         parent = await conversation.session.get_parent_id(row.base_id)
+        request = {**request, BASE_PARTS: len(base["parts"])}
+        agent.turns.set_request(row.turn, request, row.message_ids)
     else:
         parent = answer_to
         if parent is None or await conversation.session.get_message(parent) is None:
@@ -317,6 +320,16 @@ def open_turn(
         first=first,
         gathers=agent.gather_deltas,
     )
+
+    def begin(call_ids: Sequence[str]) -> None:
+        live.flush()
+        of_base = [one for one in call_ids if live.accumulator.is_of_base(one)]
+        if of_base:
+            request = agent.turns.request(row.turn)
+            begun = [*request.get(BEGUN, []), *of_base]
+            agent.turns.set_request(row.turn, {**request, BEGUN: begun}, row.message_ids)
+
+    turn.on_begin = begin
     return ActiveTurn(row, turn, live, parent, resync=resync)
 
 

@@ -7,7 +7,7 @@ all clients, turns of other sessions, and the alarm.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -24,6 +24,12 @@ MAX_WAITING_TURNS = 100
 
 APPEND_ONLY = "append-only"
 """The trigger of a turn that only stores its messages: it was cancelled before it ran."""
+
+BEGUN = "begun"
+"""The field of a stored request that names the approved calls which have begun to run."""
+
+BASE_PARTS = "baseParts"
+"""The field of a stored request that says how many parts the continued answer had before."""
 
 CONTINUE = "continue"
 """The trigger of a turn that continues the last answer."""
@@ -85,6 +91,19 @@ class Turn:
     """What the provider reported of the last model step, prompt and answer together."""
     recovering: bool = False
     """Whether the turn was interrupted and is taken up again."""
+    own_calls: set[str] = field(default_factory=lambda: set[str]())
+    """Ids of the calls that run, or have run, here: a client's result counts for none of them."""
+    on_begin: Callable[[Sequence[str]], None] = field(default=lambda _: None, repr=False)
+    """Told of :meth:`begin_calls`."""
+
+    def begin_calls(self, call_ids: Sequence[str]) -> None:
+        """Say that the tools of these calls run now, here, before they do.
+
+        It is stored: should the process die, none of them is run a second time. The default answer
+        says it by itself; an answer of your own that runs tools should.
+        """
+        self.own_calls.update(call_ids)
+        self.on_begin(call_ids)
 
 
 def merge_messages(messages: Sequence[Message]) -> list[Message]:
