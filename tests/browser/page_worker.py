@@ -2,7 +2,8 @@
 
 The model reads what to do from the last user message, so that a test needs nothing but the page:
 ``slow N`` streams N words with a pause after each, ``approve`` calls a tool that needs approval,
-``fail`` breaks off, ``refuse`` fails before a word, ``tool`` calls a tool, ``markdown`` answers with every kind of block.
+``fail`` breaks off, ``refuse`` fails before a word, ``tool`` calls a tool, ``markdown`` answers
+with every kind of block.
 """
 
 from __future__ import annotations
