@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from palimpsest.messages import Message
-from palimpsest.store.search_text import parse_moment
+from palimpsest.store.search_times import parse_moment
 
 _TURN = re.compile(r"D\d+:\d+")
 

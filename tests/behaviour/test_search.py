@@ -428,6 +428,36 @@ async def test_speaker_and_time_named_in_the_query(host: Any) -> None:
     assert ids(prefixed, "what did Ben adopt", session_id="p", limit=1) == ["p2"]
 
 
+async def test_transcripts_tell_speaker_and_time_in_their_text(host: Any) -> None:
+    index = filled(
+        host,
+        "[2 May 2023] Ana: I adopted a kitten",
+        "[3 May 2023] Ben: I adopted a kitten",
+        "[2 August 2023] Ana: I adopted a kitten",
+        "[3 August 2023] Ben: I adopted a kitten",
+    )
+    assert set(ids(index, "what did Ana adopt", limit=2)) == {"m1", "m3"}
+    assert ids(index, "what did Ben adopt in August", limit=1) == ["m4"]
+
+
+async def test_a_formal_question_finds_plain_talk(host: Any) -> None:
+    lines = ["The roof leaks again."] * 6
+    lines[2] = "My daughter got a telescope from her uncle."
+    index = filled(host, *lines)
+    assert ids(index, "Which present did the child receive?", limit=1) == ["m3"]
+
+
+async def test_a_rare_word_stays_rare_though_its_synonyms_are_common(host: Any) -> None:
+    lines = [f"we talked about the price of part {number}" for number in range(30)]
+    lines[4] = "the expense of the harbour"
+    lines[20] = "the harbour at night"
+    index = filled(host, *lines)
+    found = ids(index, "harbour expense", limit=31)
+    assert found[0] == "m5"
+    assert found.index("m21") < found.index("m15")
+    assert ids(index, "expense", limit=1) == ["m5"]
+
+
 async def test_yesterday_counts_from_now(host: Any) -> None:
     index = SearchIndex(host.sql)
     for row in range(1, 11):

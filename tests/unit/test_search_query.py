@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from palimpsest.session.search_query import MAX_TERMS, Query, Variant, parse_any, parse_query
+from palimpsest.session.search_tables import CATEGORIES, DERIVED, IRREGULAR, SYNONYMS
 from palimpsest.session.search_words import STOP_WORDS, base_forms, other_forms
 
 
@@ -127,10 +130,28 @@ def test_other_forms() -> None:
     assert forms == ("buy",)
     assert "violin" in other_forms("instruments")[2]
     assert "dad" in other_forms("father")[1]
-    assert synonyms == ()
+    assert "purchase" in synonyms
+    assert "buy" not in synonyms
     assert members == ()
     assert other_forms("xyzzy") == ((), (), ())
 
 
 def test_stop_words_are_lower_case_words() -> None:
     assert all(word == word.lower() and word.isalpha() for word in STOP_WORDS)
+
+
+def test_the_tables_hold_lower_case_words_in_groups_of_two_or_more() -> None:
+    for table in (IRREGULAR, DERIVED, SYNONYMS):
+        for group in table.split(";"):
+            words = group.split()
+            assert len(words) > 1, group
+            assert all(re.fullmatch("[a-z]+", word) for word in words), group
+    for line in CATEGORIES.replace("\n ", " ").strip().splitlines():
+        names, members = line.split(":")
+        assert names.split(), line
+        assert all(re.fullmatch("[a-z0-9]+", word) for word in members.split()), line
+
+
+def test_one_category_may_have_several_names() -> None:
+    assert other_forms("politics")[2]
+    assert other_forms("politics")[2] == other_forms("political")[2]

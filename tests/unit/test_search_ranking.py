@@ -16,6 +16,7 @@ from palimpsest.session.ranking import (
     role_named,
     turn_factor,
     weigh_lengths,
+    weigh_variants,
 )
 from palimpsest.session.search_dates import AFTERTHOUGHT, DAY, named_times
 from palimpsest.session.search_snippets import Highlighter, inflections, snippet
@@ -23,11 +24,12 @@ from palimpsest.store.search_reader import Candidate
 from palimpsest.store.search_text import (
     ABOUT_SELF,
     ASKS,
+    GREETS,
     HAS_QUESTION,
     TELLS_NUMBER,
     TELLS_TIME,
-    parse_moment,
 )
+from palimpsest.store.search_times import parse_moment
 
 
 def candidate(doc: int = 1, **fields: Any) -> Candidate:
@@ -38,8 +40,11 @@ def candidate(doc: int = 1, **fields: Any) -> Candidate:
     return Candidate(**(values | fields))
 
 
-def terms(*positions: tuple[int, ...]) -> list[Term]:
-    return [Term(dict.fromkeys(hits, 1.0)) for hits in positions]
+def terms(*positions: tuple[int, ...], messages: int = 1000) -> list[Term]:
+    return [
+        Term(dict.fromkeys(hits, 1.0), rarity=weigh_variants([1.0], [len(hits)], messages)[0])
+        for hits in positions
+    ]
 
 
 def best(scores: dict[int, float]) -> int:
@@ -47,33 +52,45 @@ def best(scores: dict[int, float]) -> int:
 
 
 def test_rare_words_count_more() -> None:
-    scores = rank_words(terms((10,), tuple(range(20, 60))), 1000, 10)
+    scores = rank_words(terms((10,), tuple(range(20, 60))), 10)
     assert best(scores) == 10
 
 
 def test_all_words_in_one_message_beat_the_same_words_apart() -> None:
-    scores = rank_words(terms((10, 50), (50, 90)), 1000, 10)
+    scores = rank_words(terms((10, 50), (50, 90)), 10)
     assert best(scores) == 50
 
 
+def test_a_word_is_as_rare_as_it_is_however_common_its_synonyms() -> None:
+    rarity, [own, rarer, commoner] = weigh_variants([1.0, 0.6, 0.6], [5, 2, 300], 1000)
+    assert rarity == weigh_variants([1.0], [5], 1000)[0]
+    assert (own, rarer) == (1.0, 0.6)
+    assert 0 < commoner < 0.3
+
+
+def test_a_word_that_nobody_used_is_stood_in_for_by_its_synonyms() -> None:
+    rarity, [_, few, many] = weigh_variants([1.0, 0.6, 0.6], [0, 2, 300], 1000)
+    assert 0 < rarity * many < rarity * few < rarity
+
+
 def test_words_count_for_the_turns_around_them() -> None:
-    scores = rank_words(terms((10,)), 1000, 10)
+    scores = rank_words(terms((10,)), 10)
     assert scores[10] > scores[11] > scores[9] > 0
     assert scores[12] > 0
     assert 13 not in scores
 
 
 def test_repeating_a_word_around_a_message_adds_nothing_at_first() -> None:
-    once = rank_words(terms((10,)), 1000, 10)[10]
-    assert rank_words(terms((10, 11, 12, 9)), 1000, 10)[10] <= once
+    once = rank_words(terms((10,)), 10)[10]
+    assert rank_words(terms((10, 11, 12, 9)), 10)[10] <= once
 
 
 def test_words_found_nearly_everywhere_only_add_to_what_rarer_words_found() -> None:
     everywhere = tuple(range(5_000))
-    scores = rank_words(terms((10,), everywhere), 5_000, 3)
+    scores = rank_words(terms((10,), everywhere, messages=5_000), 3)
     assert set(scores) <= set(range(5, 16))
-    assert len(rank_words(terms(everywhere), 5_000, 10, 5_000)) >= 5_000
-    newest = rank_words(terms(tuple(range(5_000, 0, -1))), 5_000, 10)
+    assert len(rank_words(terms(everywhere, messages=5_000), 10, 5_000)) >= 5_000
+    newest = rank_words(terms(tuple(range(5_000, 0, -1)), messages=5_000), 10)
     assert BROAD <= len(newest) <= BROAD + 4
     assert min(newest) > 4_000
 
@@ -87,10 +104,10 @@ def test_the_sitting_counts() -> None:
 def test_long_messages_say_less_of_a_word() -> None:
     known = {place: candidate(place) for place in range(1, 60)}
     known[10] = candidate(10, words=500)
-    scores = weigh_lengths(terms((10, 50)), 1000, [10, 50], known)
+    scores = weigh_lengths(terms((10, 50)), [10, 50], known)
     assert scores[50] > scores[10] > 0
-    assert weigh_lengths(terms((10,)), 10, [], {}) == {}
-    assert weigh_lengths(terms((10,)), 10, [], known) == {}
+    assert weigh_lengths(terms((10,)), [], {}) == {}
+    assert weigh_lengths(terms((10,)), [], known) == {}
 
 
 @pytest.mark.parametrize(
@@ -190,6 +207,12 @@ def test_a_snippet_without_a_match_is_the_beginning() -> None:
     shown, highlights = snippet(["word " * 100], Highlighter(["none"]))
     assert shown.startswith("word word")
     assert highlights == ()
+
+
+def test_a_greeting_opens_a_sitting_where_times_do_not_tell() -> None:
+    plain, greeting, asking = candidate(1), candidate(2, traits=GREETS), Question()
+    assert turn_factor(greeting, plain, asking) > turn_factor(plain, plain, asking)
+    assert turn_factor(greeting, greeting, asking) == turn_factor(plain, plain, asking)
 
 
 def test_a_name_that_one_role_says_is_the_other_roles() -> None:

@@ -7,19 +7,21 @@ from typing import Any
 import pytest
 
 from palimpsest.messages import text_message
+from palimpsest.store.search_heading import heading_of
 from palimpsest.store.search_text import (
     ABOUT_OTHER,
     ABOUT_SELF,
     ASKS,
+    GREETS,
     HAS_QUESTION,
     PIECE_BYTES,
     TELLS_NUMBER,
     TELLS_TIME,
     indexed_message,
-    parse_moment,
     segmented,
     storable,
 )
+from palimpsest.store.search_times import parse_moment
 
 
 @pytest.mark.parametrize(
@@ -66,6 +68,46 @@ def test_speakers(text: str, metadata: dict[str, Any], speaker: str) -> None:
     assert indexed_message(message).speaker == speaker
 
 
+@pytest.mark.parametrize(
+    ("text", "heading"),
+    [
+        ("[8 May 2023] Ana: hello", ("Ana", 1683504000000, 18)),
+        ("(1:56 pm on 8 May, 2023) Ana Lee: hello", ("Ana Lee", 1683554160000, 34)),
+        ("Ana (2023-05-08): hello", ("Ana", 1683504000000, 18)),
+        ("2023-05-08 13:56 Ana: hello", ("Ana", 1683554160000, 22)),
+        ("2023-05-08T13:56:00Z - Ana: hello", ("Ana", 1683554160000, 28)),
+        ("[2023-05-08] hello", ("", 1683504000000, 13)),
+        ("Ana: hello", ("Ana", None, 5)),
+        ("[a link](https://example.org) and: more", ("", None, 0)),
+        ("(by the way) Ana: hello", ("", None, 0)),
+        ("3 apples: red ones", ("", None, 0)),
+        ("[8 May 2023", ("", None, 0)),
+        ("hello", ("", None, 0)),
+        ("", ("", None, 0)),
+    ],
+)
+def test_headings(text: str, heading: tuple[str, int | None, int]) -> None:
+    assert heading_of(text) == heading
+
+
+def test_a_heading_tells_what_the_message_does_not() -> None:
+    message = text_message("m", "user", "[8 May 2023] Ana: hello")
+    read = indexed_message(message)
+    assert (read.speaker, read.said_at, read.traits) == ("ana", 1683504000000, GREETS)
+    message["metadata"] = {"speaker": "Ben", "date": "2024-05-08"}
+    read = indexed_message(message)
+    assert (read.speaker, read.said_at) == ("ben", 1715126400000)
+
+
+@pytest.mark.parametrize(
+    ("key", "indexed"),
+    [("caption", True), ("image_caption", True), ("imageCaption", True), ("salt", False)],
+)
+def test_metadata_that_describes(key: str, indexed: bool) -> None:
+    message = text_message("m", "user", "look", metadata={key: "a red kite"})
+    assert ("kite" in indexed_message(message).pieces[0].about) is indexed
+
+
 def test_times_of_the_message_come_before_those_of_its_metadata() -> None:
     message = text_message("m", "user", "x", createdAt="2023-05-08")
     message["metadata"] = {"createdAt": "2024-05-08"}
@@ -88,6 +130,12 @@ def test_times_of_the_message_come_before_those_of_its_metadata() -> None:
         ("there are three of them", TELLS_NUMBER),
         ("there are 17 of them", TELLS_NUMBER),
         ("何ですか？", ASKS | HAS_QUESTION),
+        ("Hello, Ben!", GREETS),
+        ("Good evening to all", GREETS),
+        ("Good idea", 0),
+        ("He said hi", 0),
+        ("Ben: Hey Ana", GREETS),
+        ("[8 May 2023] Ben: all is well", 0),
     ],
 )
 def test_traits(text: str, traits: int) -> None:

@@ -27,6 +27,7 @@ from palimpsest.store.search_text import (
     ABOUT_OTHER,
     ABOUT_SELF,
     ASKS,
+    GREETS,
     HAS_QUESTION,
     TELLS_NUMBER,
     TELLS_TIME,
@@ -97,12 +98,8 @@ class Term:
     weight: float = 1.0
     """What the term counts beside the others."""
 
-    found: int = 0
-    """In about how many messages it is, where ``hits`` are not all."""
-
-    def rarity(self, messages: int) -> float:
-        """Inverse document frequency among so many messages, times the term's weight."""
-        return self.weight * _rarity(max(self.found, len(self.hits)), messages)
+    rarity: float = 1.0
+    """How rare its word is among the messages (inverse document frequency), times the weight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +118,30 @@ class Question:
     """Spans of time (ms, end excluded) that it names."""
 
 
-def rank_words(
-    terms: Sequence[Term], messages: int, wanted: int, broad: int = BROAD
-) -> dict[int, float]:
+def weigh_variants(
+    values: Sequence[float], counts: Sequence[int], messages: int
+) -> tuple[float, list[float]]:
+    """How rare a word is, and what each of its variants counts beside it.
+
+    What stands in for the word (a synonym, a member of the category it names) leaves the word as
+    rare as it is, and counts less the commoner it is itself.
+
+    :param values: of each variant; 1 for those that are the word itself.
+    :param counts: in how many messages each is found.
+    :param messages: how many messages there are.
+    """
+    own = sum(count for value, count in zip(values, counts, strict=True) if value == 1)
+    rarity = _rarity(own, messages)
+    weighed = [
+        value if value == 1 else value * min(1.0, _rarity(count, messages) / rarity)
+        for value, count in zip(values, counts, strict=True)
+    ]
+    return rarity, weighed
+
+
+def rank_words(terms: Sequence[Term], wanted: int, broad: int = BROAD) -> dict[int, float]:
     """The score of each position by the query's words in it and around it.
 
-    :param messages: how many messages there are.
     :param wanted: how many positions are enough for broad words to add no more.
     :param broad: from how many messages on a word is broad.
     """
@@ -134,7 +149,7 @@ def rank_words(
     for term in sorted(terms, key=lambda term: len(term.hits)):
         if not term.hits:
             continue
-        rarity = term.rarity(messages)
+        rarity = term.rarity
         if len(scores) >= (wanted if len(term.hits) > broad else max(wanted, ENOUGH)):
             for position in scores.keys() & term.hits.keys():
                 scores[position] += rarity * term.hits[position]
@@ -201,7 +216,6 @@ def _rarity(found: int, messages: int) -> float:
 
 def weigh_lengths(
     terms: Sequence[Term],
-    messages: int,
     positions: Sequence[int],
     known: Mapping[int, Candidate],
 ) -> dict[int, float]:
@@ -218,7 +232,7 @@ def weigh_lengths(
     scores = dict.fromkeys(positions, 0.0)
     shares = [(offset, share * share) for offset, share in NEARNESS.items()]
     for term in terms:
-        rarity = term.rarity(messages)
+        rarity = term.rarity
         hits = {place: term.hits[place] for place in density.keys() & term.hits.keys()}
         squares = {place: (value * density[place]) ** 2 for place, value in hits.items()}
         for position, crowded in zip(positions, crowding, strict=True):
@@ -292,9 +306,9 @@ def turn_factor(candidate: Candidate, before: Candidate | None, question: Questi
         power += FACTORS["about self"]
     if traits & ABOUT_OTHER:
         power += FACTORS["about other"]
-    if before is None or abs(candidate.said_at - before.said_at) > PAUSE:
+    if _opens(candidate, before):
         power += FACTORS["opens"]
-    elif before.traits & HAS_QUESTION:
+    elif before is not None and before.traits & HAS_QUESTION:
         power += FACTORS["answers"]
     if question.asks_time and traits & TELLS_TIME:
         power += FACTORS["time"]
@@ -307,6 +321,15 @@ def turn_factor(candidate: Candidate, before: Candidate | None, question: Questi
     if any(start <= candidate.said_at < end for start, end in question.times):
         power += FACTORS["when"]
     return math.exp(power)
+
+
+def _opens(candidate: Candidate, before: Candidate | None) -> bool:
+    """Whether a turn opens a sitting: after a pause, or, where times do not tell (a conversation
+    that was stored all at once), with a greeting that does not return another.
+    """
+    if before is None or abs(candidate.said_at - before.said_at) > PAUSE:
+        return True
+    return bool(candidate.traits & GREETS and not before.traits & GREETS)
 
 
 def _length_power(words: int) -> float:

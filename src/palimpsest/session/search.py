@@ -18,9 +18,10 @@ from palimpsest.session.ranking import (
     role_named,
     turn_factor,
     weigh_lengths,
+    weigh_variants,
 )
 from palimpsest.session.search_dates import named_times
-from palimpsest.session.search_query import Query, Variant, parse_query
+from palimpsest.session.search_query import Query, parse_query
 from palimpsest.session.search_snippets import Excerpt, Highlighter, snippet
 from palimpsest.store.search_reader import (
     EVERY_POSTING,
@@ -256,13 +257,13 @@ class _Search:
         terms = self._terms(extent, found, path)
         sittings = Sittings(terms, extent.sittings if path is None else [])
         broad = max(extent.messages, BROAD) if self._whole else BROAD
-        scores = rank_words(terms, extent.messages, self._wanted, broad)
+        scores = rank_words(terms, self._wanted, broad)
         if (allowed := self._allowed(terms, path)) is not None:
             scores = {position: score for position, score in scores.items() if position in allowed}
         sittings.add_to(scores)
         known, chosen = self._candidates(extent.base, scores)
         question, subject = self._question(terms, known)
-        scores = weigh_lengths(subject, extent.messages, chosen, known)
+        scores = weigh_lengths(subject, chosen, known)
         ranked = {
             position: (score + sittings.score(position))
             * turn_factor(known[position], known.get(position - 1), question)
@@ -351,8 +352,12 @@ class _Search:
         newest = EVERY_POSTING if self._whole else POSTINGS
         terms: list[Term] = []
         for term, found in zip(self._query.terms, lists, strict=True):
-            count = sum(_estimate(positions, newest, extent) for positions in found)
-            terms.append(Term(_combine(found, term.variants, path), term.weight, count))
+            rarity, values = weigh_variants(
+                [variant.value for variant in term.variants],
+                [_estimate(positions, newest, extent) for positions in found],
+                extent.messages,
+            )
+            terms.append(Term(_combine(found, values, path), term.weight, term.weight * rarity))
         return terms
 
     def _path(self) -> dict[int, int] | None:
@@ -395,13 +400,11 @@ class _Search:
 
 
 def _combine(
-    found: list[list[int]], variants: Sequence[Variant], path: dict[int, int] | None
+    found: list[list[int]], values: Sequence[float], path: dict[int, int] | None
 ) -> dict[int, float]:
     """Where any variant of a term was found, newest first, with the best variant's value."""
     lists = [
-        (variant.value, positions)
-        for positions, variant in zip(found, variants, strict=True)
-        if positions
+        (value, positions) for positions, value in zip(found, values, strict=True) if positions
     ]
     lists.sort(key=lambda pair: pair[0])
     hits: dict[int, float] = {}

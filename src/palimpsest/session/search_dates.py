@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from palimpsest.messages import MAX_TIME_MS
-from palimpsest.store.search_text import month_number
+from palimpsest.store.search_times import month_number
 
 DAY = 86_400_000
 """Milliseconds of a day."""

@@ -35,10 +35,10 @@ _NUMBER_QUESTION = re.compile(r"\bhow (?:many|much|long|old|often|far|big|tall)\
 _TIME_QUESTION = re.compile(
     r"\bwhen\b|\b(?:what|which) (?:date|day|month|year|time|week)\b|\bhow long ago\b"
 )
-SYNONYM_VALUE = 0.7
+SYNONYM_VALUE = 0.6
 """What a synonym counts beside the word itself."""
 
-MEMBER_VALUE = 0.5
+MEMBER_VALUE = 0.6
 """What a member of the category that a word names counts."""
 
 PART_VALUE = 0.5

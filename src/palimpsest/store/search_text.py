@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import Any, NamedTuple, cast
 
 from palimpsest.messages import is_tool_part, tool_name
+from palimpsest.store.search_heading import heading_of
+from palimpsest.store.search_times import said_at
 
 PIECE_BYTES = 900_000
 """The most bytes of one field in one row of the index, so that a row stays under 2 MB."""
@@ -28,12 +29,7 @@ SPEAKER_KEYS = ("speaker", "name", "author", "sender", "userName", "username", "
 DESCRIPTION_KEYS = ("caption", "title", "description", "alt", "subject", "topic", "tags")
 """Metadata and file fields that describe a message in words."""
 
-TIME_KEYS = ("createdAt", "created_at", "timestamp", "time", "date")
-"""Fields of a message or its metadata that tell when it was said, in order of preference."""
-
-_TIME_KEYS = frozenset(TIME_KEYS)
-
-_LEADING_SPEAKER = re.compile(r"\s*([^\W\d_][\w.'’-]{0,39}(?: [^\W\d_][\w.'’-]{0,39}){0,2}): \S")
+_DESCRIPTION_ENDS = tuple(key.capitalize() for key in DESCRIPTION_KEYS)
 _HAS_HUMP = re.compile("[a-z][A-Z]")
 _LETTER_CASE = str.maketrans(
     {
@@ -76,6 +72,8 @@ TELLS_TIME = 16
 """The text names a time (yesterday, last, a month, a day of the week, ...)."""
 TELLS_NUMBER = 32
 """The text holds a number, in digits or words."""
+GREETS = 64
+"""The text begins with a greeting."""
 
 _SELF_WORDS = frozenset({"i", "my", "mine", "me", "we", "our", "ours", "us", "myself", "ourselves"})
 _OTHER_WORDS = frozenset({"you", "your", "yours"})
@@ -93,6 +91,8 @@ _NUMBER_WORDS = frozenset(
         "few", "several", "dozen", "once", "twice",
     )
 )  # fmt: skip
+_GREETINGS = frozenset({"hey", "hi", "hiya", "hello", "howdy", "greetings"})
+_TIMES_OF_DAY = frozenset({"morning", "afternoon", "evening"})
 _TRAIT_OF_WORD = {
     word: trait
     for words, trait in (
@@ -159,10 +159,12 @@ def indexed_message(message: Mapping[str, Any], *, reasoning: bool = False) -> I
     )
     text = storable("\n".join(texts))
     tool_text = storable("\n".join(tools)) if tools else ""
-    speaker = _speaker(fields, text)
+    heading = heading_of(text)
+    speaker = _speaker(fields) or heading.speaker
     about = [speaker] if speaker else []
-    for key in DESCRIPTION_KEYS if fields else ():
-        about.extend(_words(fields.get(key)))
+    for key, value in fields.items():
+        if _describes(key):
+            about.extend(_words(value))
     for words_of in (text, tool_text):
         if words_of and _has_hump(words_of):
             about.extend(_identifier_parts(words_of))
@@ -173,8 +175,18 @@ def indexed_message(message: Mapping[str, Any], *, reasoning: bool = False) -> I
     else:
         parts = zip_longest(_split(text), _split(tool_text), [about_text], fillvalue="")
         pieces = [IndexedText(*piece, _segmented_fields(piece)) for piece in parts]
-    traits, words = _traits(text)
-    return IndexedMessage(pieces, speaker.lower(), said_at(message, fields), traits, words)
+    traits, words = _traits(text[heading.end :] if heading.end else text)
+    moment = said_at(message, fields)
+    if moment is None:
+        moment = heading.said_at
+    return IndexedMessage(pieces, speaker.lower(), moment, traits, words)
+
+
+def _describes(key: str) -> bool:
+    """Whether a metadata field describes: "caption", "image_caption" and "imageCaption" do."""
+    if key in DESCRIPTION_KEYS or key.rpartition("_")[2] in DESCRIPTION_KEYS:
+        return True
+    return key.endswith(_DESCRIPTION_ENDS)
 
 
 def _has_hump(text: str) -> bool:
@@ -201,6 +213,10 @@ def _traits(text: str) -> tuple[int, int]:
         traits |= _TRAIT_OF_WORD[word]
     if _DIGIT.search(head):
         traits |= TELLS_NUMBER
+    if found and (
+        found[0] in _GREETINGS or (found[0] == "good" and not _TIMES_OF_DAY.isdisjoint(found[1:2]))
+    ):
+        traits |= GREETS
     count = len(found) if head.isascii() else max(len(found), len(head) // 4)
     return traits, count * len(text) // len(head) if head else 0
 
@@ -257,14 +273,12 @@ def _words(value: Any, depth: int = 0) -> Iterator[str]:
             yield from _words(member, depth + 1)
 
 
-def _speaker(metadata: Mapping[str, Any], text: str) -> str:
+def _speaker(metadata: Mapping[str, Any]) -> str:
     for key in SPEAKER_KEYS if metadata else ():
         value = metadata.get(key)
         if isinstance(value, str) and value.strip():
             return storable(value.strip())[:100]
-    head = text[:150]
-    found = _LEADING_SPEAKER.match(head) if ": " in head else None
-    return found[1] if found else ""
+    return ""
 
 
 def _identifier_parts(text: str) -> Iterator[str]:
@@ -273,77 +287,6 @@ def _identifier_parts(text: str) -> Iterator[str]:
         parts = _HUMP.findall(found[0])
         if len(parts) > 1:
             yield " ".join(parts)
-
-
-def said_at(message: Mapping[str, Any], metadata: Mapping[str, Any]) -> int | None:
-    """When the message was said by its own account, in ms since 1970; None if it does not tell."""
-    for holder in (message, metadata):
-        if _TIME_KEYS.isdisjoint(holder):
-            continue
-        for key in TIME_KEYS:
-            if key in holder and (moment := parse_moment(holder[key])) is not None:
-                return moment
-    return None
-
-
-_MONTHS = (
-    "january", "february", "march", "april", "may", "june", "july", "august", "september",
-    "october", "november", "december",
-)  # fmt: skip
-_WRITTEN_DATE = re.compile(
-    r"(?:(?P<hour>\d{1,2}):(?P<minute>\d\d)(?: ?(?P<half>[ap]m))?.{0,6}?)?\b"
-    r"(?:(?P<day>\d{1,2})(?:st|nd|rd|th)? (?P<month>[a-z]{3,9})"
-    r"|(?P<month2>[a-z]{3,9}) (?P<day2>\d{1,2})(?:st|nd|rd|th)?),? (?P<year>\d{4})\b",
-    re.IGNORECASE,
-)
-
-
-def month_number(word: str) -> int | None:
-    """1 to 12 for an English month name or its abbreviation of three letters, else None."""
-    lowered = word.lower()
-    for number, month in enumerate(_MONTHS, start=1):
-        if lowered in (month, month[:3]) or (lowered == "sept" and number == 9):
-            return number
-    return None
-
-
-def parse_moment(value: Any) -> int | None:
-    """Milliseconds since 1970 for ISO text, an English date, or a number of s or ms; else None.
-
-    Times without a zone are UTC.
-    """
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, int | float):
-        if not 1e8 < value < 1e14:
-            return None
-        return int(value if value > 1e11 else value * 1000)
-    if not isinstance(value, str) or not 8 <= len(value) <= 60:
-        return None
-    try:
-        moment = datetime.fromisoformat(value.replace("Z", "+00:00"))
-        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        return int(moment.timestamp() * 1000)
-    except (ValueError, OverflowError):
-        return _written_date(value)
-
-
-def _written_date(value: str) -> int | None:
-    found = _WRITTEN_DATE.search(value)
-    month = month_number(found["month"] or found["month2"]) if found else None
-    if found is None or month is None:
-        return None
-    hour = int(found["hour"] or 0)
-    if found["half"]:
-        hour = hour % 12 + (12 if found["half"].lower() == "pm" else 0)
-    try:
-        moment = datetime(
-            int(found["year"]), month, int(found["day"] or found["day2"]), hour,
-            int(found["minute"] or 0), tzinfo=UTC,
-        )  # fmt: skip
-    except ValueError:
-        return None
-    return int(moment.timestamp() * 1000)
 
 
 def storable(text: str) -> str:
