@@ -44,6 +44,8 @@ from (
 ) as said"""
 
 Times = dict[str, list[float]]
+Summary = tuple[str, str, str] | tuple[()]
+"""A summary's text, and the ends of what it covers."""
 
 
 class Peer:
@@ -58,11 +60,19 @@ class Peer:
             text=True,
         )
 
-    def measure(self, conversation: str, rounds: int) -> Times:
-        """Times of some rounds, in ms."""
+    async def measure(self, conversation: str, rounds: int, summary: Summary = ()) -> Times:
+        """Times of some rounds, in ms, behind a summary if one is given."""
+        request = {
+            "conversation": conversation,
+            "rounds": rounds,
+            "text": TEXT,
+            "summary": summary or None,
+        }
+        return await asyncio.to_thread(self._ask, request)
+
+    def _ask(self, request: dict[str, Any]) -> Times:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        request = {"conversation": conversation, "rounds": rounds, "text": TEXT}
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
         return json.loads(self._process.stdout.readline())
@@ -86,9 +96,11 @@ class Ours:
         self._connection = connection
         self._number = 0
 
-    async def measure(self, conversation: str, rounds: int) -> Times:
-        """Times of some rounds, in ms."""
+    async def measure(self, conversation: str, rounds: int, summary: Summary = ()) -> Times:
+        """Times of some rounds, in ms, behind a summary if one is given."""
         session = Session.create(PostgresSessionProvider(self._connection, conversation))
+        if summary:
+            await session.add_compaction(*summary)
         times: Times = {"append": [], "history": [], "search": []}
         for _ in range(rounds):
             self._number += 1
@@ -121,19 +133,18 @@ async def compare(bench: Bench, server: PostgresServer) -> None:
 
 
 async def compare_at(bench: Bench, ours: Ours, peer: Peer, length: int) -> None:
-    """The figures at one length."""
+    """The figures at one length: of the whole conversation, and of one that was compacted."""
     rounds = 5 if bench.quick else 40
     found: tuple[Times, Times] = ({}, {})
     for block in range(BLOCKS + 1):
         for which in (0, 1) if block % 2 == 0 else (1, 0):
-            conversation = f"c{length}"
-            times = (
-                await ours.measure(conversation, rounds)
-                if which == 0
-                else await asyncio.to_thread(peer.measure, conversation, rounds)
-            )
+            times = await (ours, peer)[which].measure(f"c{length}", rounds)
             for name, values in times.items() if block else ():  # the first block warms up
                 found[which].setdefault(name, []).extend(values)
+    summary = ("What was said before.", "m3", f"m{length - 40}")
+    for which in (0, 1):
+        times = await (ours, peer)[which].measure(f"c{length}", rounds, summary)
+        found[which]["history behind a summary"] = times["history"]
     for name in found[0]:
         mine, theirs = (statistics.median(times[name]) for times in found)
         bench.record(

@@ -1,5 +1,6 @@
 // npm `agents` 0.22 over Postgres: `node postgres_peer.mjs SOCKET_DIRECTORY`. Each line of input
-// names a conversation and a number of rounds; each line of output holds the times, in ms.
+// names a conversation, a number of rounds and perhaps a summary to lay over a range first; each line
+// of output holds the times, in ms.
 import { createInterface } from "node:readline";
 import { PostgresSessionProvider, Session } from "agents-legacy/experimental/memory/session";
 import pg from "pg";
@@ -14,8 +15,9 @@ const timed = async (work) => {
 
 let number = 0;
 for await (const line of createInterface({ input: process.stdin })) {
-  const { conversation, rounds, text } = JSON.parse(line);
+  const { conversation, rounds, text, summary } = JSON.parse(line);
   const session = new Session(new PostgresSessionProvider(pool, conversation));
+  if (summary) await session.addCompaction(...summary);
   const times = { append: [], history: [], search: [] };
   for (let round = 0; round < rounds; round++) {
     const message = { id: `new${number++}`, role: "user", parts: [{ type: "text", text }] };

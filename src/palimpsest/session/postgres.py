@@ -133,8 +133,9 @@ class PostgresSessionProvider:
 
     async def get_branches(self, message_id: str) -> list[Message]:
         """The children of a message, in the order they were added."""
-        rows = await self._statements.rows(sql.GET_BRANCHES, self._session_id, message_id)
-        return [_message(row) for row in rows]
+        return _messages(
+            await self._statements.rows(sql.GET_BRANCHES, self._session_id, message_id)
+        )
 
     async def get_path_length(self, leaf_id: str | None = None) -> int:
         """How many messages a path has."""
@@ -144,7 +145,7 @@ class PostgresSessionProvider:
     async def get_originals(self, leaf_id: str | None = None) -> list[Message]:
         """The path to a message, without overlays."""
         rows = await self._statements.rows(sql.GET_ORIGINALS, self._session_id, leaf_id)
-        return [_message(row) for row in _distinct(rows)]
+        return _messages(_distinct(rows))
 
     async def get_history(self, leaf_id: str | None = None) -> list[Message]:
         """The path to a message, overlays laid; what they cover is not read."""
@@ -189,7 +190,7 @@ class PostgresSessionProvider:
     async def _contents(self, shown: Sequence[str | StoredCompaction]) -> list[Message]:
         wanted = [piece for piece in shown if isinstance(piece, str)]
         rows = await self._statements.rows(sql.GET_CONTENTS, self._session_id, dump_json(wanted))
-        stored = {str(row["id"]): _message(row) for row in rows}
+        stored = {message["id"]: message for message in _messages(rows)}
         return [
             overlay_message(piece) if isinstance(piece, StoredCompaction) else stored[piece]
             for piece in shown
@@ -370,16 +371,33 @@ def _indexed(message: Message) -> str:
     return storable(text_of(message))[: sql.MAX_INDEXED_CHARACTERS]
 
 
-def _message(row: Any) -> Message:
-    """The message of a row; one that cannot be read keeps its place."""
-    identifier, role = str(row["id"]), str(row["role"])
+def _messages(rows: Sequence[Any]) -> list[Message]:
+    """The messages of rows: parsed all at once, one by one only where one cannot be read."""
     try:
-        message: Any = json.loads(row["content"])
+        parsed: list[Any] = json.loads(f"[{','.join(row['content'] for row in rows)}]")
+    except ValueError:
+        return [_message(row) for row in rows]
+    if len(parsed) != len(rows):
+        return [_message(row) for row in rows]
+    return [_of_row(row, value) for row, value in zip(rows, parsed, strict=True)]
+
+
+def _message(row: Any) -> Message:
+    try:
+        return _of_row(row, json.loads(row["content"]))
     except ValueError as error:
-        return unreadable_message(identifier, role, f"its JSON is broken: {error}")
-    if not isinstance(message, dict) or not isinstance(cast("Message", message).get("parts"), list):
-        return unreadable_message(identifier, role, "it is no message")
-    return {**cast("Message", message), "id": identifier, "role": role}
+        return unreadable_message(row["id"], row["role"], f"its JSON is broken: {error}")
+
+
+def _of_row(row: Any, value: Any) -> Message:
+    """The message of a row; one that cannot be read keeps its place."""
+    if not isinstance(value, dict):
+        return unreadable_message(row["id"], row["role"], "it is no message")
+    message = cast("Message", value)
+    if not isinstance(message.get("parts"), list):
+        return unreadable_message(row["id"], row["role"], "it has no parts")
+    message["id"], message["role"] = row["id"], row["role"]
+    return message
 
 
 def _compaction(row: Any) -> StoredCompaction:
@@ -397,5 +415,5 @@ def _compaction(row: Any) -> StoredCompaction:
 
 def _distinct(rows: Sequence[Any]) -> list[Any]:
     """A path without the repetitions that a cycle of parents leaves."""
-    seen = {str(row["id"]): row for row in reversed(rows)}
-    return list(reversed(seen.values()))
+    seen = {row["id"]: row for row in reversed(rows)}
+    return list(rows) if len(seen) == len(rows) else list(reversed(seen.values()))

@@ -184,10 +184,18 @@ select m.id, m.role, octet_length(m.content) as bytes, m.created_at from path
 
 GET_PATH_LENGTH = f"{_PATH} select count(*) as length from path"
 
-GET_ORIGINALS = f"""{_PATH}
-select m.id, m.role, m.content from path
-    join assistant_messages as m on m.session_id = $1::text and m.id = path.id
-    order by path.depth desc"""
+GET_ORIGINALS = f"""
+with recursive leaf as ({_LEAF}), path (id, role, content, parent_id, depth) as (
+    select m.id, m.role, m.content, m.parent_id, 0 from leaf join assistant_messages as m
+        on m.session_id = $1::text and m.id = leaf.id
+    union all
+    select m.id, m.role, m.content, m.parent_id, path.depth + 1
+        from path join assistant_messages as m
+        on m.session_id = $1::text and m.id = path.parent_id
+        where path.depth < (select count(*) from assistant_messages where session_id = $1::text)
+)
+select id, role, content from path order by depth desc"""
+# What is long is carried as a pointer: reading each row once more costs more than carrying it.
 
 GET_CONTENTS = """
 select id, role, content from assistant_messages
