@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import time
 import urllib.error
@@ -13,14 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from support.errors import SetupError
+from support.process import END_SECONDS, LoggedProcess
 from support.worker_config import WorkerDefinition, render_config
-from support.workerd import (
-    END_SECONDS,
-    end_process,
-    ensure_snapshot,
-    free_port,
-    serve_command,
-)
+from support.workerd import ensure_snapshot, free_port, serve_command
 
 KEY_BYTES = 32
 """The shortest key that workerd accepts for the traffic between instances."""
@@ -123,7 +117,7 @@ def write_config(worker: WorkerDefinition, settings: ClusterSettings, directory:
     return path
 
 
-class Instance:
+class Instance(LoggedProcess):
     """One running workerd of a cluster."""
 
     def __init__(
@@ -141,9 +135,8 @@ class Instance:
         self.worker = worker.with_development_flag()
         self.settings = settings
         self.directory = directory
-        self.log_path = directory / "workerd.log"
+        super().__init__(directory / "workerd.log", settings.stop_timeout_ms / 1000 + END_SECONDS)
         self._environment = {**os.environ, **(environment or {})}
-        self.process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
@@ -181,23 +174,7 @@ class Instance:
 
     def drain(self) -> None:
         """Ask it to hand its objects to the others and end (SIGTERM); waits until it ended."""
-        self._end(signal.SIGTERM)
-
-    def kill(self) -> None:
-        """End it at once (SIGKILL), as a crash would."""
-        self._end(signal.SIGKILL)
-
-    def _end(self, number: signal.Signals) -> None:
-        process, self.process = self.process, None
-        if process is not None:
-            end_process(process, number, self.settings.stop_timeout_ms / 1000 + END_SECONDS)
-
-    def log_tail(self, lines: int = 40) -> str:
-        """The end of the instance's log."""
-        if not self.log_path.is_file():
-            return ""
-        text = self.log_path.read_text(encoding="utf-8", errors="replace")
-        return "\n".join(text.splitlines()[-lines:])
+        self.stop()
 
 
 def local_settings(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import time
@@ -16,13 +15,11 @@ from types import TracebackType
 
 from support.errors import SetupError
 from support.paths import NODE_MODULES, SNAPSHOTS
+from support.process import LoggedProcess
 from support.runtime_bundle import ensure_bundle, installed_version
 from support.worker_config import DEVELOPMENT_FLAG, WorkerDefinition, render_config
 
 START_SECONDS = 60.0
-END_SECONDS = 10.0
-"""How long a stopping workerd is waited for."""
-
 SNAPSHOT_NAME = "snapshot.bin"
 
 
@@ -49,7 +46,7 @@ class WorkerdError(Exception):
     """workerd did not start or ended early; the message carries the end of its log."""
 
 
-class Workerd:
+class Workerd(LoggedProcess):
     """One Worker under workerd, with its own directory for configuration, log and state.
 
     Starting again after :meth:`stop` or :meth:`kill` serves the same state on the same port.
@@ -80,8 +77,7 @@ class Workerd:
         self.options = list(options)
         self.extra_config = extra_config
         self.trusted_certificates = list(trusted_certificates)
-        self.log_path = directory / "workerd.log"
-        self.process: subprocess.Popen[bytes] | None = None
+        super().__init__(directory / "workerd.log")
 
     @property
     def url(self) -> str:
@@ -154,29 +150,6 @@ class Workerd:
             else:
                 return
 
-    def kill(self) -> None:
-        """End it at once (SIGKILL), as a crash would."""
-        self._end(signal.SIGKILL)
-
-    def stop(self) -> None:
-        """Ask it to end (SIGTERM), then insist."""
-        self._end(signal.SIGTERM)
-
-    def _end(self, number: signal.Signals) -> None:
-        process, self.process = self.process, None
-        if process is not None:
-            end_process(process, number, END_SECONDS)
-
-    def log(self) -> str:
-        """Everything that workerd and the Worker have logged."""
-        if not self.log_path.is_file():
-            return ""
-        return self.log_path.read_text(encoding="utf-8", errors="replace")
-
-    def log_tail(self, lines: int = 40) -> str:
-        """The end of the log."""
-        return "\n".join(self.log().splitlines()[-lines:])
-
     def resident_bytes(self) -> int:
         """The process's resident memory.
 
@@ -186,16 +159,6 @@ class Workerd:
             raise WorkerdError("it is not running")
         status = Path(f"/proc/{self.process.pid}/statm").read_text()
         return int(status.split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def end_process(process: subprocess.Popen[bytes], number: signal.Signals, seconds: float) -> None:
-    """Send a signal, and SIGKILL if the process has not ended ``seconds`` later."""
-    process.send_signal(number)
-    try:
-        process.wait(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
 
 
 def serve_command(config: Path, snapshot: Path | None = None) -> list[str]:
