@@ -65,7 +65,8 @@ EXPECTED: dict[str, list[str]] = {
     # npm offers the stream before it lists the MCP servers.
     "join": ["- two: stream_resuming", "+ two: stream_resuming"],
     # npm stores all messages first and answers the newest each time, so that "two" never gets its
-    # answer; here each is answered in its turn, and the one who asked is shown the true order.
+    # answer; here each is answered in its turn, and the one who asked is shown the true order. What
+    # is accepted at once is shown to others at once.
     "queue": [
         "+ one: transcript [user slow a b c | assistant a b c | user two | user three]",
         "- one: r2 text-delta you said three",
@@ -80,6 +81,7 @@ EXPECTED: dict[str, list[str]] = {
         "+ one: transcript [user slow a b c | assistant a b c | user two"
         " | assistant you said two | user three | assistant you said three]",
         "+ one: r3 done u3",
+        "- two: transcript [user slow a b c | user two]",
         "- two: transcript [user slow a b c | user two | user three | assistant a b c]",
         "+ two: transcript [user slow a b c | assistant a b c | user two | user three]",
         "+ two: transcript [user slow a b c | assistant a b c | user two | user three]",

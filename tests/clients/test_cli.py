@@ -104,6 +104,10 @@ def test_failures_have_a_status_and_words(running: Workerd) -> None:
     assert failed.stdout == "Half of an answer \n"
     assert "The model is resting" in failed.stderr
     assert chat("ftp://x", "hello").returncode == 2
+    # The next command is not told of it, and its own answer counts.
+    later = chat(running.url, "how are you?")
+    assert (later.returncode, later.stderr) == (0, "")
+    assert later.stdout == "You said: how are you?\n"
     assert "Half of an answer" in json.dumps(stored(running.url))
 
 

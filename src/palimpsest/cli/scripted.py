@@ -37,6 +37,8 @@ class ScriptedChat:
         self._ended: asyncio.Queue[bool] = asyncio.Queue()
         self._refused = asyncio.Event()
         self._waiting: list[str] = []
+        self._continues = False
+        """Whether calls were approved, so that a turn follows which nobody asked for by name."""
         self._stopping: set[asyncio.Task[None]] = set()
 
     def interrupt(self) -> None:
@@ -81,10 +83,12 @@ class ScriptedChat:
         completed = await self._ended.get()
         # An approval ends the stream; the agent continues in another one.
         while completed and self._waiting:
+            self._continues = True
             for call in self._waiting:
                 await self._connection.approve(call, self._approve == "always")
             self._waiting = []
             completed = await self._ended.get()
+        self._continues = False
         return completed
 
     def _report(self, record: dict[str, Any], event: str) -> bool:
@@ -121,7 +125,7 @@ class ScriptedChat:
                     self._waiting.append(str(chunk.get("toolCallId")))
                 case TurnEnded(_, "recovering", _, _):
                     continue  # The agent goes on under another request.
-                case TurnEnded(_, outcome, _, own) if own or self._expects_continuation():
+                case TurnEnded(_, outcome, _, own) if own or self._continues:
                     await self._ended.put(outcome == "completed")
                 case Refused():
                     self._refused.set()
@@ -129,15 +133,14 @@ class ScriptedChat:
                 case _:
                     continue
 
-    def _expects_continuation(self) -> bool:
-        return not self._connection.answering
-
     def _show(self, event: Event) -> None:
         match event:
             case ChunkReceived(_, chunk, _):
                 self._view.chunk(chunk)
             case AnswerRestored(_, message):
                 self._view.restored(message)
+            case TurnEnded(_, _, _, own) if not own and not self._continues:
+                return  # how an earlier turn ended is told to every new view
             case TurnEnded(_, "error", error, _):
                 self._errors.problem(error or "The agent could not answer.")
             case TurnEnded(_, outcome, _, _) if outcome != "completed":
