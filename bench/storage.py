@@ -11,6 +11,7 @@ the large conversation about 2,000.
 from __future__ import annotations
 
 import http.client
+import itertools
 import json
 import random
 import statistics
@@ -39,11 +40,17 @@ LARGE_CHARACTERS = 2_000
 IDLE_SECONDS = 3.0
 """After this long without a request the server may have closed a connection."""
 
+EVICTION_SECONDS = 13.0
+"""After this long without a request an object is evicted and its database closed."""
+
 WARMING = 30
 """Rounds of requests to another object before a cold read: code is compiled as it is used."""
 
 FEW, MANY = 10, 110
 """How many appends the two requests carry out that are compared."""
+
+APPEND_ROUNDS = 15
+"""Appends are so short that whatever else the machine does shows in a single round."""
 
 _SYLLABLES = [first + second for first in "bdfgklmnprstvz" for second in "aeiou"]
 _WORDS = [a + b for a in _SYLLABLES for b in _SYLLABLES[:30]]
@@ -209,22 +216,15 @@ def measure_appends(bench: Bench, found: dict[str, Peer], scale: int) -> None:
     """One append at every size, each against ours at 100, and at 4,000 against the others."""
     ours, old, new = found[OURS], found[OLD], found[NEW]
     sizes = _sizes(scale)
-    for size in sizes[:4]:
-        ours.fill(f"n{size}", size)
-    rounds = 3 if bench.quick else 5
-    first = f"append at {sizes[0]:,}"
     for size in sizes[1:4]:
-        result = medians(
-            rounds,
-            {"large": lambda n=f"n{size}": ours.append(n), "small": lambda: ours.append("n100")},
-        )
-        bench.record(
-            f"append at {size:,}", result["large"], "ms", against=first, compared=result["small"]
-        )
+        name = f"append{size}"
+        ours.fill(name, size)
+        compare_with_small(bench, ours, name, size)
     middle = sizes[2]
-    name = f"n{middle}"
+    name = f"append{middle}"
     for peer in (old, new):
         peer.fill(name, middle)
+    rounds = _append_rounds(bench)
     result = medians(rounds, {OURS: lambda: ours.append(name), NEW: lambda: new.append(name)})
     bench.record(
         f"append at {middle:,}", result[OURS], "ms",
@@ -237,8 +237,28 @@ def measure_appends(bench: Bench, found: dict[str, Peer], scale: int) -> None:
         against=f"{NEW} with its search index in use", compared=result[NEW],
     )  # fmt: skip
     theirs = statistics.median(slow_append(old, name) for _ in range(3))
-    mine = statistics.median(ours.append(name) for _ in range(3))
+    mine = statistics.median(ours.append(name) for _ in range(rounds))
     bench.record(f"append at {middle:,}", mine, "ms", against=OLD, compared=theirs)
+
+
+def _append_rounds(bench: Bench) -> int:
+    return 3 if bench.quick else APPEND_ROUNDS
+
+
+def compare_with_small(bench: Bench, ours: Peer, name: str, size: int) -> None:
+    """An append to an object of ``size`` against one to objects of 100 messages."""
+    numbers = itertools.count()
+
+    def small() -> float:
+        chosen = f"{name}-small{next(numbers)}"
+        ours.fill(chosen, 100)
+        return ours.append(chosen)
+
+    result = medians(_append_rounds(bench), {"large": lambda: ours.append(name), "small": small})
+    bench.record(
+        f"append at {size:,}", result["large"], "ms",
+        against="append at 100", compared=result["small"],
+    )  # fmt: skip
 
 
 def slow_append(peer: Peer, name: str) -> float:
@@ -251,6 +271,9 @@ def measure_reads(bench: Bench, found: dict[str, Peer], scale: int) -> None:
     """Warm reads of one history, and searches in it."""
     size = _sizes(scale)[2]
     name = f"n{size}"
+    for peer in found.values():
+        peer.fill(name, size)
+        peer.send(name, "search", q=PHRASE)  # 0.32 makes its index with the first search
     reads: tuple[tuple[str, str, int, dict[str, Any]], ...] = (
         (f"history of {size:,}, warm", "history", 3, {}),
         (f"recent context of 64 KiB of {size:,}, warm", "recent", 10, {"bytes": RECENT_BYTES}),
@@ -323,14 +346,16 @@ def measure_cold(bench: Bench, found: dict[str, Peer], scale: int) -> None:
     """First reads of an object in a new process."""
     ours, new = found[OURS], found[NEW]
     small, _, _, large, _ = _sizes(scale)
-    rounds = 2 if bench.quick else 3
     for size in (small, large):
         ours.fill(f"turn{size}", size)
         lay_overlay(ours, f"turn{size}", size)
     name = f"n{large}"
-    new.fill(name, large)
+    for peer in (ours, new):
+        peer.fill(name, large)
+    settle()
     query = {"bytes": RECENT_BYTES}
     for warming, state in ((WARMING, "cold"), (0, "cold, process just started")):
+        rounds = 2 if bench.quick else 3 if warming else 9
         result = medians(
             rounds,
             {
@@ -353,6 +378,8 @@ def measure_cold(bench: Bench, found: dict[str, Peer], scale: int) -> None:
             f"recent context of 64 KiB of {large:,}, {state}", result[OURS], "ms",
             against=NEW, compared=result[NEW],
         )  # fmt: skip
+    for peer in (ours, new):
+        peer.restart()
     result = medians(
         rounds,
         {
@@ -364,6 +391,15 @@ def measure_cold(bench: Bench, found: dict[str, Peer], scale: int) -> None:
         f"recent context of 64 KiB of {large:,}, warm", result[OURS], "ms",
         against=NEW, compared=result[NEW],
     )  # fmt: skip
+
+
+def settle() -> None:
+    """Let all objects be evicted.
+
+    Otherwise the first read after a process was killed would also replay what was written last,
+    and how much that is depends on chance.
+    """
+    time.sleep(EVICTION_SECONDS)
 
 
 def lay_overlay(peer: Peer, name: str, size: int) -> None:
@@ -389,6 +425,7 @@ def measure_large(bench: Bench, ours: Peer, scale: int) -> None:
     ours.restart()
     for name, size in (("small", small), ("large", large)):
         lay_overlay(ours, name, size)
+    settle()
 
     def turn(name: str) -> float:
         return ours.read(name, "history", 20)
@@ -398,7 +435,7 @@ def measure_large(bench: Bench, ours: Peer, scale: int) -> None:
 
     for state, times, read in (
         ("", 3 * rounds, turn),
-        (", process just started", rounds, first_turn),
+        (", process just started", 2 * rounds, first_turn),
     ):
         both = {name: partial(read, name) for name in ("large", "small")}
         medians(1, both)  # whoever is measured first must not pay for what both use first
@@ -408,13 +445,7 @@ def measure_large(bench: Bench, ours: Peer, scale: int) -> None:
             against=f"at {small:,}", compared=result["small"],
         )  # fmt: skip
     ours.restart()
-    result = medians(
-        rounds, {"large": lambda: ours.append("large"), "small": lambda: ours.append("n100")}
-    )
-    bench.record(
-        f"append at {large:,}", result["large"], "ms",
-        against="append at 100", compared=result["small"],
-    )  # fmt: skip
+    compare_with_small(bench, ours, "large", large)
     megabytes = large * LARGE_CHARACTERS // 1_000_000
     bench.record(
         f"heap with a conversation of {large:,} messages, {megabytes} MB", max(heaps), "MiB"

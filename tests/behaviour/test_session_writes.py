@@ -10,7 +10,7 @@ from palimpsest.errors import SqlError
 from palimpsest.hosts.interface import Host
 from palimpsest.messages import Message
 from palimpsest.session.session import Session
-from palimpsest.store.search_index import SESSION_SPAN
+from palimpsest.store.search_index import SESSION_SPAN, SITTING_ROWS
 
 
 def text(identifier: str, words: str = "hello") -> Message:
@@ -46,20 +46,27 @@ def forgetful(host: Host) -> Session:
 
 
 @pytest.mark.parametrize("at_once", [False, True])
-async def test_a_message_that_cannot_be_indexed_is_not_stored(host: Host, at_once: bool) -> None:
-    session = await filled(host, 3)
-    key = SESSION_SPAN + 4
+@pytest.mark.parametrize("count", [3, SITTING_ROWS])
+async def test_a_message_that_cannot_be_indexed_is_not_stored(
+    host: Host, at_once: bool, count: int
+) -> None:
+    session = await filled(host, count)
+    sittings = host.sql.execute("select doc from assistant_search_sittings")
+    key = SESSION_SPAN + count + 1
     host.sql.execute("insert into assistant_fts (rowid, row) values (cast(? as integer), 4)", key)
-    message = text("m3", "walrus")
+    message = text("new", "walrus")
     append = session.append_messages([message]) if at_once else session.append_message(message)
     with pytest.raises(SqlError):
         await append
-    assert not stored(host, "m3")
+    assert not stored(host, "new")
     assert not found(host, "walrus")
+    assert host.sql.execute("select doc from assistant_search_sittings") == sittings
     host.sql.execute("delete from assistant_fts where rowid = cast(? as integer)", key)
-    assert (await session.append_message(text("m3", "walrus"))).inserted
-    assert await shown(session) == ["m0", "m1", "m2", "m3"]
-    assert found(host, "walrus") == [["m3"]]
+    assert (await session.append_message(text("new", "walrus"))).inserted
+    assert await shown(session) == [*(f"m{number}" for number in range(count)), "new"]
+    assert found(host, "walrus") == [["new"]]
+    opened = host.sql.execute("select doc from assistant_search_sittings")
+    assert len(opened) == len(sittings) + (count == SITTING_ROWS)
 
 
 @pytest.mark.parametrize("restarted", [False, True])

@@ -156,7 +156,7 @@ class MessageStore:
     ) -> Added:
         number, edits, seq = newest.number, newest.edits, newest.seq + 1
         run = seq if newest.run is None else newest.run
-        above = Totals(newest.length, newest.tokens, newest.bytes)
+        above = newest
         entry = self._entry(number, seq, encoded, created_at)
         try:
             if (
@@ -195,7 +195,7 @@ class MessageStore:
         edits: int,
         encoded: Encoded,
         created_at: int,
-        above: Totals,
+        above: Totals | Newest,
     ) -> None:
         """Write a message that is one row here and one of the index, without a transaction.
 
@@ -265,7 +265,7 @@ class MessageStore:
         edits: int,
         encoded: Encoded,
         created_at: int,
-        above: Totals,
+        above: Totals | Newest,
         parent: MessageRow | None = None,
     ) -> None:
         """Write a message with all that belongs to it."""
@@ -286,7 +286,7 @@ class MessageStore:
         edits: int,
         encoded: Encoded,
         created_at: int,
-        above: Totals,
+        above: Totals | Newest,
     ) -> None:
         numbers = (
             f"[{entry.number},{entry.row},{run},{created_at},{encoded.tokens},{encoded.bytes},"

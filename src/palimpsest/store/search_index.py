@@ -95,26 +95,17 @@ class _Last(NamedTuple):
     rollbacks: int
 
 
-class _Fields(NamedTuple):
-    """What every row of a message holds, in the order that the statements take."""
-
-    message_id: str
-    role: str
-    speaker: str
-    created_at: int
-    said_at: int
-    words: int
-    traits: int
-
-
 class Entry(NamedTuple):
     """What the index holds of a new message."""
 
     doc: int
     row: int
     sitting: int
-    fields: _Fields
-    pieces: list[IndexedText]
+    message_id: str
+    role: str
+    created_at: int
+    said_at: int
+    read: IndexedMessage
 
     @property
     def number(self) -> int:
@@ -123,13 +114,9 @@ class Entry(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the message's own row is all that the index needs."""
-        return self.sitting != self.doc and len(self.pieces) == 1 and not self.pieces[0].grams
-
-    @property
-    def piece(self) -> IndexedText:
-        """What stands in the message's own row."""
-        return self.pieces[0]
+        """Whether the message's own row is all that the index needs, but for a new sitting."""
+        pieces = self.read.pieces
+        return len(pieces) == 1 and not pieces[0].grams
 
 
 class SearchIndex(SearchReader):
@@ -191,35 +178,46 @@ class SearchIndex(SearchReader):
         if not 0 < row < FIRST_PIECE:
             raise LimitError(f"a search row number lies between 1 and 2^31 - 1, got {row}")
         read = self._read(message)
-        fields = _fields(message, created_at, read)
-        sitting = self._sitting(number, row, fields.said_at)
-        return Entry(number * SESSION_SPAN + row, row, sitting, fields, read.pieces)
+        said_at = created_at if read.said_at is None else read.said_at
+        return Entry(
+            number * SESSION_SPAN + row, row, self._sitting(number, row, said_at),
+            str(message["id"]), str(message["role"]), created_at, said_at, read,
+        )  # fmt: skip
 
     def put(self, entry: Entry) -> None:
-        """Store a new message's own row: one statement."""
-        self._put_piece(entry.doc, entry.row, entry.sitting, entry.fields, entry.piece)
+        """Store a new message's own row, and where a sitting begins; both or neither."""
+        opens = entry.sitting == entry.doc
+        if opens:
+            self.sql.execute(
+                "insert or ignore into assistant_search_sittings (doc) values (?)", entry.doc
+            )
+        try:
+            self._put_piece(entry, entry.doc, entry.sitting, entry.read.pieces[0])
+        except BaseException:
+            if opens:
+                self._close_sitting(entry.doc)
+            raise
 
-    def _put_piece(
-        self, doc: int, row: int, sitting: int, fields: _Fields, piece: IndexedText
-    ) -> None:
-        speaker = '""' if not fields.speaker else dump_json(fields.speaker)
+    def _close_sitting(self, doc: int) -> None:
+        self.sql.execute("delete from assistant_search_sittings where doc = ?", doc)
+
+    def _put_piece(self, entry: Entry, doc: int, sitting: int, piece: IndexedText) -> None:
+        read = entry.read
+        speaker = '""' if not read.speaker else dump_json(read.speaker)
         about = '""' if not piece.about else dump_json(piece.about)
         numbers = (
-            f"[{doc},{row},{sitting},{fields.created_at},{fields.said_at},{fields.words},"
-            f"{fields.traits},{speaker},{about}]"
+            f"[{doc},{entry.row},{sitting},{entry.created_at},{entry.said_at},{read.words},"
+            f"{read.traits},{speaker},{about}]"
         )
-        self.sql.execute(_ADD, numbers, fields.message_id, fields.role, piece.text, piece.tools)
+        self.sql.execute(_ADD, numbers, entry.message_id, entry.role, piece.text, piece.tools)
 
     def complete(self, entry: Entry) -> None:
-        """Store what an entry needs besides its row: rare for a message of a few lines."""
-        if entry.is_plain:
-            return
-        if entry.sitting == entry.doc:
-            self.sql.execute("insert into assistant_search_sittings (doc) values (?)", entry.doc)
-        if entry.piece.grams:
-            self._put_grams(entry.doc, entry.piece.grams)
-        if len(entry.pieces) > 1:
-            self._put_further_pieces(entry.doc, entry.row, entry.fields, entry.pieces[1:])
+        """Store what an entry needs besides its row: nothing for most messages."""
+        first, *further = entry.read.pieces
+        if first.grams:
+            self._put_grams(entry.doc, first.grams)
+        if further:
+            self._put_further_pieces(entry, further)
 
     def _read(self, message: Message) -> IndexedMessage:
         if is_compaction_message(message):  # summaries are not searched, but keep their place
@@ -236,13 +234,16 @@ class SearchIndex(SearchReader):
         self._remove_further_pieces(number, [row])
         self._remove_grams([doc])
         read = self._read(message)
-        fields = _fields(message, created_at, read)
+        said_at = created_at if read.said_at is None else read.said_at
+        entry = Entry(
+            doc, row, doc, str(message["id"]), str(message["role"]), created_at, said_at, read
+        )
         piece = read.pieces[0]
-        self.sql.execute(_CHANGE, doc, *fields, piece.text, piece.tools, piece.about)
-        if piece.grams:
-            self._put_grams(doc, piece.grams)
-        if len(read.pieces) > 1:
-            self._put_further_pieces(doc, row, fields, read.pieces[1:])
+        self.sql.execute(
+            _CHANGE, doc, entry.message_id, entry.role, read.speaker, created_at, said_at,
+            read.words, read.traits, piece.text, piece.tools, piece.about,
+        )  # fmt: skip
+        self.complete(entry)
 
     def _has(self, doc: int) -> bool:
         return bool(
@@ -261,7 +262,7 @@ class SearchIndex(SearchReader):
         self._remove_grams(docs)
         for doc in docs:
             self.sql.execute("delete from assistant_fts where rowid = cast(? as integer)", doc)
-            self.sql.execute("delete from assistant_search_sittings where doc = ?", doc)
+            self._close_sitting(doc)
 
     def forget(self, session_id: str, row: int, marker: Message, created_at: int) -> None:
         """Take a message's words out for good, also from parts of the index not yet merged."""
@@ -349,10 +350,8 @@ class SearchIndex(SearchReader):
             grams,
         )
 
-    def _put_further_pieces(
-        self, doc: int, row: int, fields: _Fields, pieces: list[IndexedText]
-    ) -> None:
-        base = doc - row
+    def _put_further_pieces(self, entry: Entry, pieces: list[IndexedText]) -> None:
+        base = entry.doc - entry.row
         rows = self.sql.execute(
             "select rowid from assistant_fts where rowid between cast(? as integer)"
             " and cast(? as integer) order by rowid desc limit 1",
@@ -360,9 +359,8 @@ class SearchIndex(SearchReader):
             base + SESSION_SPAN - 1,
         )
         key = FIRST_PIECE if not rows else int(rows[0][0] or 0) - base + 1
-        for offset, piece in enumerate(pieces):
-            doc = base + key + offset
-            self._put_piece(doc, row, 0, fields, piece)
+        for doc, piece in enumerate(pieces, base + key):
+            self._put_piece(entry, doc, 0, piece)
             if piece.grams:
                 self._put_grams(doc, piece.grams)
 
@@ -396,10 +394,3 @@ class SearchIndex(SearchReader):
         if number > MAX_SESSION_NUMBER:
             raise LimitError(f"one object indexes at most {MAX_SESSION_NUMBER} sessions")
         return number
-
-
-def _fields(message: Message, created_at: int, read: IndexedMessage) -> _Fields:
-    return _Fields(
-        str(message["id"]), str(message["role"]), read.speaker, created_at,
-        created_at if read.said_at is None else read.said_at, read.words, read.traits,
-    )  # fmt: skip
