@@ -17,7 +17,7 @@ from palimpsest.messages import Message, text_of
 from palimpsest.session.session import Session
 from palimpsest.store.search_index import Entry, SearchIndex
 from palimpsest.store.search_reader import SESSION_SPAN
-from palimpsest.store.search_text import IndexedText
+from palimpsest.store.search_text import IndexedMessage, IndexedText
 
 
 class SingleIndex(SearchIndex):
@@ -25,9 +25,10 @@ class SingleIndex(SearchIndex):
 
     def entry(self, number: int, row: int, message: Message, created_at: int) -> Entry:
         """The text of a message, as it stands."""
-        fields = (message["id"], message["role"], "", created_at, created_at, 0, 0)
-        pieces = [IndexedText(text_of(message), "", "", "")]
-        return Entry(number * SESSION_SPAN + row, row, 0, fields, pieces)
+        read = IndexedMessage([IndexedText(text_of(message), "", "", "")], "", None, 0, 0)
+        doc, identifier = number * SESSION_SPAN + row, str(message["id"])
+        role = str(message["role"])
+        return Entry(doc, row, 0, identifier, role, created_at, created_at, read)
 
     def complete(self, entry: Entry) -> None:
         """There is nothing else."""
