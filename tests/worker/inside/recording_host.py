@@ -174,8 +174,7 @@ class RecordingHost(WorkersHost):
 
     def restarted(self) -> RecordingHost:
         """A new host over the same storage and sockets, as after an eviction."""
-        for task in self._tasks:
-            task.cancel()
+        self._background.cancel()
         successor = RecordingHost(self._context, self.environment)
         successor.logged = self.logged
         successor.auto_responses = self.auto_responses
