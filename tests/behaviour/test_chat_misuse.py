@@ -147,6 +147,24 @@ async def test_an_answer_that_is_cancelled_from_within_is_an_error(host: Any) ->
     assert await rig.shown() == ["user: hello", "assistant: so far"]
 
 
+@pytest.mark.parametrize("hook", [Mute(), None, {"id": "x"}], ids=["raises", "nothing", "broken"])
+async def test_an_answer_is_kept_though_the_hook_that_changes_it_fails(
+    host: Any, hook: Any
+) -> None:
+    class Editing(Talker):
+        def before_save(self, message: Any, turn: Any) -> Any:
+            if isinstance(hook, Exception):
+                raise hook
+            return hook
+
+    rig = await started(host, Editing)
+    client = await rig.connect("one")
+    await client.ask("r1", [user("u1", "hello")])
+    await rig.settle()
+    assert client.done("r1")[0]["outcome"] == "error"
+    assert await rig.shown() == ["user: hello", "assistant: answer to hello"]
+
+
 async def test_a_result_of_a_client_that_cannot_be_kept_is_an_error_of_the_call(host: Any) -> None:
     rig = await started(host)
     client = await rig.connect("one")

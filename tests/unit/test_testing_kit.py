@@ -134,6 +134,21 @@ def test_agents_of_every_example_can_be_read(example: Path) -> None:
     assert "palimpsest.hosts.workers" not in sys.modules
 
 
+async def test_a_client_tells_of_no_answer_and_of_a_closed_connection(
+    local_agent: MakeAgent,
+) -> None:
+    class Silent(ChatAgent):
+        def on_chat_message(self, turn: Any) -> None:
+            return None
+
+    async with local_agent(Silent) as local:
+        client = await local.connect()
+        assert await client.chat("hello") == ""
+        client.socket.close(4403, "not for you")
+        with pytest.raises(ConnectionError, match="4403: not for you"):
+            await client.chat("hello")
+
+
 @pytest.mark.filterwarnings("error")
 async def test_a_crash_before_the_turn_began_loses_nothing_and_warns_of_nothing(
     local_agent: MakeAgent,

@@ -100,7 +100,10 @@ class ChatAgent(Agent):
         return defaults.answer(self, turn)
 
     def before_save(self, message: Message, turn: Turn) -> Any:
-        """Change an answer before it is stored; may be async."""
+        """Change an answer before it is stored; may be async.
+
+        If it fails, the answer is stored as it was written, and the turn ends with an error.
+        """
         return message
 
     def on_chat_response(

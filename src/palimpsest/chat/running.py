@@ -17,7 +17,7 @@ from palimpsest.chat.reconcile import needs_continuation
 from palimpsest.chat.streams import LiveStream
 from palimpsest.chat.turns import APPEND_ONLY, BASE_PARTS, BEGUN, CONTINUE, Turn
 from palimpsest.errors import PalimpsestError
-from palimpsest.messages import Message
+from palimpsest.messages import Message, validate_message
 from palimpsest.store import turns as rows
 from palimpsest.store.turns import StoredTurn
 
@@ -362,7 +362,12 @@ async def _end(lane: Lane, active: ActiveTurn) -> None:
     live.flush()
     answer = accumulator.message()
     if turn.base is not None or not accumulator.is_empty:
-        answer = await settle(agent.before_save(answer, turn))
+        try:
+            answer = validate_message(await settle(agent.before_save(dict(answer), turn)))
+        except Exception as error:
+            # It was written and shown: it is kept as it is, and everyone is told of the error.
+            answer = accumulator.message()
+            failure, outcome = await agent.failure_text(error, turn), rows.ERROR
         await lane.conversation.save_answer(answer, active.parent)
         if turn.last_step_tokens is not None:
             lane.conversation.session.compactor.record_usage(turn.last_step_tokens)

@@ -38,7 +38,13 @@ class FakeClient:
         return [frame for frame in self.frames if frame.get("type") == kind]
 
     async def send(self, frame: Mapping[str, Any] | str | bytes) -> None:
-        """Send a frame, or a raw message, and wait until the agent has taken it."""
+        """Send a frame, or a raw message, and wait until the agent has taken it.
+
+        :raises ConnectionError: the connection is closed; its code and reason.
+        """
+        if self.socket.closed is not None:
+            code, reason = self.socket.closed
+            raise ConnectionError(f"the connection was closed with {code}: {reason}")
         data = frame if isinstance(frame, str | bytes) else json.dumps(frame)
         await self._agent().handle_message(self.socket, data)
 
@@ -104,7 +110,7 @@ class FakeClient:
                 continue
             if frame.get("error"):
                 raise RuntimeError(frame.get("body") or "the turn failed")
-            if frame.get("body"):
+            if frame.get("body") and not frame.get("done"):
                 chunk: Frame = json.loads(frame["body"])
                 if chunk.get("type") == "text-delta":
                     pieces.append(chunk["delta"])
