@@ -428,6 +428,17 @@ async def test_speaker_and_time_named_in_the_query(host: Any) -> None:
     assert ids(prefixed, "what did Ben adopt", session_id="p", limit=1) == ["p2"]
 
 
+async def test_what_was_said_then_is_found_without_its_words(host: Any) -> None:
+    index = SearchIndex(host.sql)
+    now = START + 40 * DAY
+    lines = [("The kiln is broken.", 10), ("Bread rose twice.", 38.2), ("Ducks on the pond.", 38.9)]
+    for row, (text, days) in enumerate(lines, start=1):
+        index.add("s", row, text_message(f"m{row}", "user", text), START + int(days * DAY))
+    assert set(ids(index, "What went on yesterday?", now=now)) == {"m2", "m3"}
+    assert ids(index, "What went on?", now=now) == []
+    assert set(ids(index, "What went on yesterday?", now=now, session_id=None)) == {"m2", "m3"}
+
+
 async def test_transcripts_tell_speaker_and_time_in_their_text(host: Any) -> None:
     index = filled(
         host,

@@ -12,6 +12,7 @@ from palimpsest.session.ranking import (
     Question,
     Sittings,
     Term,
+    Times,
     rank_words,
     role_named,
     turn_factor,
@@ -20,6 +21,7 @@ from palimpsest.session.ranking import (
 )
 from palimpsest.session.search_dates import AFTERTHOUGHT, DAY, named_times
 from palimpsest.session.search_snippets import Highlighter, inflections, snippet
+from palimpsest.store.search_index import SITTING_ROWS
 from palimpsest.store.search_reader import Candidate
 from palimpsest.store.search_text import (
     ABOUT_SELF,
@@ -207,6 +209,28 @@ def test_a_snippet_without_a_match_is_the_beginning() -> None:
     shown, highlights = snippet(["word " * 100], Highlighter(["none"]))
     assert shown.startswith("word word")
     assert highlights == ()
+
+
+def test_a_time_that_the_query_names_finds_the_sittings_held_then() -> None:
+    opening = [candidate(1, said_at=100), candidate(5, said_at=200), candidate(9, said_at=300)]
+    times = Times(opening, [(200, 300)], 1000)
+    scores = {3: 1.0, 6: 1.0}
+    times.add_to(scores)
+    assert scores.keys() == {3, 5, 6, 7, 8}
+    assert scores[3] == 1.0
+    assert scores[6] == 1.0 + times.score(6)
+    assert times.score(6) == times.score(7) > 0 == times.score(9)
+    last = Times(opening, [(300, 301)], 1000)
+    assert last.score(9) > 0 == last.score(9 + SITTING_ROWS)
+
+
+def test_a_broad_time_only_adds_to_what_words_found() -> None:
+    opening = [candidate(place, said_at=place) for place in range(1, 2 * BROAD)]
+    times = Times(opening, [(0, 2 * BROAD)], 5_000)
+    scores = {7: 1.0}
+    times.add_to(scores)
+    assert scores == {7: 1.0 + times.score(7)}
+    assert scores[7] > 1.0
 
 
 def test_a_greeting_opens_a_sitting_where_times_do_not_tell() -> None:

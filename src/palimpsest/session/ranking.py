@@ -8,6 +8,8 @@ rare words:
   neighbours are weighed as one text (:data:`SURROUNDINGS_WEIGHT`).
 - **The sitting.** Messages of a sitting (talk without a long pause) that holds many of the query's
   rare words are preferred (:data:`SITTING_WEIGHT`).
+- **The time.** Messages of sittings at a time that the query names are found by that alone, and
+  it counts like a word (:data:`TIME_WEIGHT`).
 - **What a turn does.** Turns that report, in answer to a question or at the start of a sitting, are
   preferred to turns that ask or react; so are turns by who is named in the query, turns that tell a
   time or a number when the query asks for one, and turns said when the query says. Each is one
@@ -22,6 +24,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
+from palimpsest.store.search_index import SITTING_ROWS
 from palimpsest.store.search_reader import Candidate
 from palimpsest.store.search_text import (
     ABOUT_OTHER,
@@ -38,6 +41,9 @@ NEARNESS = {0: 1.0, 1: 0.7, -1: 0.3, 2: 0.4, -2: 0.3}
 
 SITTING_WEIGHT = 0.8
 """What the words of the whole sitting count beside those of the message and its neighbours."""
+
+TIME_WEIGHT = 1.0
+"""What being said at a time that the query names counts, beside holding a word that is as rare."""
 
 BROAD = 400
 """Of a word found in more messages than this only the newest find anything; where rarer words have
@@ -207,6 +213,40 @@ class Sittings:
         opening, found = self._opening, self._scores
         for position in scores:
             scores[position] += SITTING_WEIGHT * found.get(bisect_right(opening, position), 0.0)
+
+
+class Times:
+    """What being said at a time that the query names adds to a message's score.
+
+    So what was said then is found though it repeats no word of the query.
+
+    :param opening: the messages that open a sitting, ascending.
+    :param times: spans of time (ms, end excluded).
+    :param messages: how many messages there are.
+    """
+
+    def __init__(
+        self, opening: Sequence[Candidate], times: Sequence[tuple[int, int]], messages: int
+    ) -> None:
+        self._found: set[int] = set()
+        for place, candidate in enumerate(opening):
+            if any(start <= candidate.said_at < end for start, end in times):
+                first = candidate.position
+                last = first + SITTING_ROWS
+                if place + 1 < len(opening):
+                    last = min(last, opening[place + 1].position)
+                self._found.update(range(first, last))
+        self._worth = TIME_WEIGHT * _rarity(len(self._found), messages)
+
+    def score(self, position: int) -> float:
+        """What is added to the score of a position."""
+        return self._worth if position in self._found else 0.0
+
+    def add_to(self, scores: dict[int, float]) -> None:
+        """Add it to all scores; a time that is not broad finds messages of its own."""
+        found = self._found if len(self._found) <= BROAD else self._found & scores.keys()
+        for position in found:
+            scores[position] = scores.get(position, 0.0) + self._worth
 
 
 def _rarity(found: int, messages: int) -> float:

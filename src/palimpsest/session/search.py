@@ -14,6 +14,7 @@ from palimpsest.session.ranking import (
     Question,
     Sittings,
     Term,
+    Times,
     rank_words,
     role_named,
     turn_factor,
@@ -42,6 +43,9 @@ _NOWHERE: list[int] = []
 
 CANDIDATES = 100
 """How many messages are ranked by more than their words, at the least."""
+
+SITTINGS_READ = 1_000
+"""How many sittings, the newest, are compared with a time that the query names."""
 
 
 class SearchResult:
@@ -156,7 +160,8 @@ def search_messages(
     :param until: only messages stored before this time (ms since 1970).
     :param path_rows: only these messages, in the order of their path (a branch of one session).
     :param now: the time that "yesterday" counts from, in ms since 1970.
-    :returns: nothing for an empty query, or when no message holds any of its words.
+    :returns: nothing for an empty query, or when no message holds any of its words or was said
+        at a time that it names.
     :raises InvalidSearchError: a parameter has no meaning.
     :raises SearchError: the index failed.
     """
@@ -258,6 +263,8 @@ class _Search:
         sittings = Sittings(terms, extent.sittings if path is None else [])
         broad = max(extent.messages, BROAD) if self._whole else BROAD
         scores = rank_words(terms, self._wanted, broad)
+        times = self._times(extent)
+        times.add_to(scores)
         if (allowed := self._allowed(terms, path)) is not None:
             scores = {position: score for position, score in scores.items() if position in allowed}
         sittings.add_to(scores)
@@ -265,7 +272,7 @@ class _Search:
         question, subject = self._question(terms, known)
         scores = weigh_lengths(subject, chosen, known)
         ranked = {
-            position: (score + sittings.score(position))
+            position: (score + sittings.score(position) + times.score(position))
             * turn_factor(known[position], known.get(position - 1), question)
             for position, score in scores.items()
         }
@@ -359,6 +366,18 @@ class _Search:
             )
             terms.append(Term(_combine(found, values, path), term.weight, term.weight * rarity))
         return terms
+
+    def _times(self, extent: Extent) -> Times:
+        """The sittings at a time that the query names; none on a branch."""
+        query = self._query.text
+        if self._path_rows is not None or not named_times(query, self._now, 0, 0):
+            return Times([], [], 0)
+        opening = self._index.candidates(
+            extent.base, extent.sittings[-SITTINGS_READ:], self._filters
+        )
+        said = [candidate.said_at for candidate in opening] or [0]
+        times = named_times(query, self._now, min(said), max(said))
+        return Times(opening, times, extent.messages)
 
     def _path(self) -> dict[int, int] | None:
         """For a branch: each row of its path, with its position on the path."""

@@ -18,6 +18,9 @@ _DATE = re.compile(
     r"\b(?:(?P<day>\d{1,2})(?:st|nd|rd|th)?(?: of)? )?(?P<month>[a-z]{3,9})\b\.?"
     r"(?: (?P<day2>\d{1,2})(?:st|nd|rd|th)?\b(?!:))?(?:,? (?P<year>(?:19|20)\d\d)\b)?",
 )
+_HINT = re.compile(
+    r"\d{4}|\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|to(?:day|night)|yesterday|last|past|this)"
+)
 _ISO = re.compile(r"\b(\d{4})-(\d\d)(?:-(\d\d))?\b")
 _YEAR = re.compile(r"\b((?:19|20)\d\d)\b")
 _RELATIVE = {
@@ -34,6 +37,8 @@ def named_times(query: str, now: int | None, first: int, last: int) -> list[tupl
     own time). Dates are widened by :data:`AFTERTHOUGHT`; words like "yesterday" count from ``now``.
     """
     text = query.lower()
+    if _HINT.search(text) is None:  # most queries name no time
+        return []
     spans: list[tuple[int, int]] = []
     years = range(_year(first), _year(last) + 1)
     for found in _ISO.finditer(text):
