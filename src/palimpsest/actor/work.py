@@ -129,8 +129,8 @@ class Work(Hooks):
     def list_schedules(
         self,
         *,
-        type: str | None = None,
-        callback: str | None = None,  # noqa: A002
+        type: str | None = None,  # noqa: A002 - the field's name
+        callback: str | None = None,
     ) -> list[Schedule]:
         """The schedules that wait or run, in order of their time."""
         return self._schedules.list(type=type, callback=callback)
