@@ -192,3 +192,16 @@ def test_token_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch) ->
     add_agent_arguments(parser)
     assert parser.parse_args([]).token == "from-the-environment"
     assert parser.parse_args(["--token", "given"]).token == "given"
+
+
+def test_what_others_wrote_controls_no_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "conversation.jsonl"
+    message = text_message("a\x1b[31m", "user", "the cat \x1b]0;title\x07\x9b2J ended")
+    path.write_text(json.dumps({"type": "message", "message": message}))
+    for command in (["inspect", str(path)], ["search", str(path), "cat"]):
+        assert main(command) == 0
+        written = capsys.readouterr().out
+        assert "]0;title" in written
+        assert not {"\x1b", "\x07", "\x9b"} & set(written)

@@ -11,7 +11,15 @@ from rich.console import Console
 from palimpsest.cli.address import AddressError, AgentAddress, parse_address
 from palimpsest.cli.events import ChunkReceived, Compaction, Disconnected, Refused, TurnEnded
 from palimpsest.cli.output import JsonOutput, event_record
-from palimpsest.cli.terminal import TerminalView, block_end, message_text, shorten
+from palimpsest.cli.terminal import (
+    AnswerView,
+    PipeConsole,
+    TerminalView,
+    block_end,
+    message_text,
+    shorten,
+)
+from palimpsest.messages import text_message
 
 
 def address(text: str) -> AgentAddress:
@@ -154,3 +162,21 @@ def test_events_as_json_lines() -> None:
     assert event_record(Refused(4001, "no")) == {"event": "refused", "code": 4001, "reason": "no"}
     assert event_record(Disconnected("gone", 0.5))["retrySeconds"] == 0.5
     assert event_record(Compaction("idle", 5, None))["tokenThreshold"] is None
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_what_others_wrote_controls_no_terminal(terminal: bool) -> None:
+    stream = io.StringIO()
+    console = PipeConsole(file=stream, force_terminal=terminal, width=80, no_color=True)
+    hostile = "cat \x1b]0;title\x07\x1b[2J\x9b31m end"
+    view = TerminalView(console)
+    view.note(hostile)
+    view.history([text_message("m1", "user", hostile)])
+    view.hits([{"snippet": hostile, "sessionName": hostile, "role": "user"}])
+    answer = AnswerView(console)
+    answer.add(hostile)
+    answer.finish()
+    written = stream.getvalue()
+    assert written.count("]0;title") == 5
+    for sequence in ("\x1b]0", "\x07", "\x1b[2J\x9b", "\x9b"):
+        assert sequence not in written

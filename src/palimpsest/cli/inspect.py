@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from palimpsest.cli.plain import shown
 from palimpsest.cli.source import (
     SOURCE_HELP,
     RemoteAgent,
@@ -51,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(report, ensure_ascii=False, indent=2))
     else:
-        print("\n".join(_lines(report)))
+        print(shown("\n".join(_lines(report))))
     return 0
 
 

@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from palimpsest.cli.plain import shown
 from palimpsest.cli.source import (
     SOURCE_HELP,
     RemoteAgent,
@@ -46,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
         else:
             where = f" in {result['sessionId']}" if result["sessionId"] else ""
             snippet = result["snippet"].replace(_START, "«").replace(_END, "»")
-            print(f"[{result['role']}{where}] {result['messageId']}\n    {snippet}")
+            print(shown(f"[{result['role']}{where}] {result['messageId']}\n    {snippet}"))
     return 0 if results else 1
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, cast
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.live import Live
 from rich.markdown import Markdown
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from palimpsest.cli.plain import shown
 from palimpsest.cli.progress import RESTART
 
 _SHOWN_CHARACTERS = 400
@@ -104,7 +106,17 @@ class AnswerView:
 
 
 class PipeConsole(Console):
-    """A console whose closed pipe is an error like any other's, for the command to end with."""
+    """A console whose closed pipe is an error like any other's, for the command to end with.
+
+    Control characters of what it shows are made visible; only its own reach the terminal.
+    """
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """The segments of something, harmless."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(shown(segment.text), segment.style)
 
     def on_broken_pipe(self) -> None:
         """Called while the error is handled: it goes on as it is."""
