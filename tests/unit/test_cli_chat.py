@@ -177,6 +177,6 @@ def test_what_others_wrote_controls_no_terminal(terminal: bool) -> None:
     answer.add(hostile)
     answer.finish()
     written = stream.getvalue()
-    assert written.count("]0;title") == 5
-    for sequence in ("\x1b]0", "\x07", "\x1b[2J\x9b", "\x9b"):
+    assert written.count("]0;title") >= 5
+    for sequence in ("\x1b]", "\x07", "\x1b[2J", "\x9b"):
         assert sequence not in written
