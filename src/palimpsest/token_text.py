@@ -38,6 +38,10 @@ _RUN = re.compile(r"[A-Za-z0-9_+/=-]{8,}")
 """A run that may be an identifier, a digest, a UUID or base64."""
 
 _DIGIT = re.compile("[0-9]")
+_FROM_DIGIT = re.compile(r"[0-9]\S*")
+_FEW_NUMBERS = 4
+"""More words with digits than prose usually has are not asked one by one."""
+
 _RUN_PIECE = re.compile(r"[a-z]+|[A-Z]+|[0-9]+")
 _DENSE_PIECE_LENGTH = 2.3
 """Random runs change between small and capital letters and digits more often than words do."""
@@ -108,9 +112,9 @@ def classify_text(text: str) -> TextClasses:
         chars -= len(other)
         rest = _OTHER.sub(" ", text)
     words = rest.split()
-    mixed = list(filterfalse(str.isalpha, words))  # the words that may hold a digit
-    dense = _dense_runs(mixed) if mixed else _NO_RUNS
-    pieces = max(_count_pieces(rest) - int(dense.pieces), 0) if _is_data(text, mixed) else 0
+    numbers = _FROM_DIGIT.findall(rest)
+    dense = _dense_runs(words) if numbers and _may_hold_runs(rest, numbers) else _NO_RUNS
+    pieces = max(_count_pieces(rest) - int(dense.pieces), 0) if _is_data(text, numbers) else 0
     return TextClasses(
         max(len(words) - dense.runs, 0),
         chars - dense.chars,
@@ -128,10 +132,21 @@ class _Dense(NamedTuple):
 _NO_RUNS = _Dense(0, 0, 0.0)
 
 
-def _dense_runs(mixed: list[str]) -> _Dense:
+def _may_hold_runs(text: str, numbers: list[str]) -> bool:
+    """Whether a word with a digit is long enough for a run; True where there are many to ask of."""
+    if len(numbers) > _FEW_NUMBERS:
+        return True
+    for found in _FROM_DIGIT.finditer(text):
+        before = max(found.start() - _SHORTEST_RUN + 1, 0)
+        if len(text[before : found.end()].split()[-1]) >= _SHORTEST_RUN:
+            return True
+    return False
+
+
+def _dense_runs(words: list[str]) -> _Dense:
     runs = chars = 0
     all_pieces = 0.0
-    for word in mixed:
+    for word in filterfalse(str.isalpha, words):
         if len(word) < _SHORTEST_RUN or not _DIGIT.search(word):
             continue
         for run in _RUN.findall(word):
@@ -146,14 +161,14 @@ def _dense_runs(mixed: list[str]) -> _Dense:
     return _Dense(runs, chars, all_pieces) if runs else _NO_RUNS
 
 
-def _is_data(text: str, mixed: list[str]) -> bool:
+def _is_data(text: str, numbers: list[str]) -> bool:
     """Whether the text has few blanks or many digits, as no prose and hardly any code has.
 
-    :param mixed: the words that are not all letters.
+    :param numbers: each word with a digit, from its first digit on.
     """
     if text.count(" ") * _SPARSE_SPACES <= len(text):
         return True
-    if sum(map(len, mixed)) * _FEWEST_DIGITS <= len(text):
+    if sum(map(len, numbers)) * _FEWEST_DIGITS <= len(text):
         return False
     return sum(map(text.count, _DIGITS)) * _FEWEST_DIGITS > len(text)
 
