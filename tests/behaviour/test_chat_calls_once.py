@@ -200,6 +200,41 @@ async def test_a_client_cannot_answer_for_a_tool_that_runs_here(host: Any) -> No
     assert await parts_of(rig) == ["paid 5", "Done."]
 
 
+@pytest.mark.parametrize(
+    ("amount", "asked", "paid"),
+    [(5, False, 5), ("5", False, 5), (500, True, None), ("5e2", True, None), ("NaN", False, None)],
+)
+async def test_a_rule_sees_what_the_tool_will_get(
+    host: Any, amount: Any, asked: bool, paid: int | None
+) -> None:
+    seen: list[Any] = []
+
+    def is_large(arguments: dict[str, Any], _: Any) -> bool:
+        seen.append(arguments)
+        return arguments["amount"] > 100
+
+    till = Till(ToolCall("g1", "give", {"amount": amount}), "Well.")
+    rig, client = await opened(host, till)
+
+    @tool(needs_approval=is_large)
+    async def give(self: Cashier, amount: float, to: str = "nobody") -> str:
+        """Give."""
+        self.till.paid.append(int(amount))
+        return "given"
+
+    type(rig.agent).give = give
+    await client.ask("r1", [user("u1", "give")])
+    await rig.settle()
+    _, messages = await rig.http("GET", "get-messages")
+    states = [part["state"] for part in messages[-1]["parts"] if part["type"] == "tool-give"]
+    assert (states == ["approval-requested"]) is asked
+    assert till.paid == ([] if paid is None else [paid])
+    assert all(arguments["to"] == "nobody" for arguments in seen)
+    if amount == "NaN":
+        assert states == ["output-error"]
+        assert seen == []
+
+
 def invented(state: str, identifier: str = "approval_z1") -> Message:
     part = {
         "type": "tool-pay",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any, cast
 
 from palimpsest.abort import Abort
 from palimpsest.chat.approvals import ApprovalSeal
 from palimpsest.chat.step import Chunk
+from palimpsest.errors import ToolError
 from palimpsest.messages import Message, Part, dump_json, tool_name, tool_parts
 from palimpsest.models.interface import ToolCall
 from palimpsest.tools.execute import CallResult, PendingCall, needs_approval, run_calls
@@ -82,6 +84,13 @@ class CallRunner:
                 yield self._input_error(call, problem)
                 continue
             tool = self._tools[call.name]
+            shown = call.input
+            if tool.needs_approval is not False and tool.check is not None:
+                try:
+                    shown = tool.check(call.input)
+                except ToolError as error:
+                    yield self._input_error(call, str(error))
+                    continue
             self._settled[call.call_id] = _open_part(call)
             yield {
                 "type": "tool-input-available",
@@ -92,7 +101,7 @@ class CallRunner:
             pending = PendingCall(tool, call.input, self._context(call.call_id))
             if tool.execute is None:
                 self.waits_for_client = True
-            elif await needs_approval(pending):
+            elif await needs_approval(replace(pending, arguments=shown)):
                 self.waits_for_client = True
                 approval = self._approval_id(call)
                 self._settled[call.call_id] |= {

@@ -65,7 +65,8 @@ def tool(
     :param name: what the model calls it; the function's own name where not given.
     :param description: what the model is told about it.
     :param needs_approval: True, or a function of the arguments and the context that decides,
-        where a person has to agree to each call.
+        where a person has to agree to each call. It is given the arguments as they were checked,
+        with defaults, as JSON values; nobody is asked about arguments that do not fit.
     :param timeout: seconds that one call may take; None for no limit.
     :param max_output_chars: how much of one result a request shows to the model.
     """
@@ -94,6 +95,7 @@ def as_tool(source: Tool | Callable[..., Any]) -> Tool:
         parameters=signature.parameters,
         execute=_executor(source, signature),
         needs_approval=options.needs_approval,
+        check=signature.check,
         timeout=options.timeout,
         max_output_chars=options.max_output_chars,
     )

@@ -35,16 +35,32 @@ class Signature:
 
         :raises ToolError: they do not fit the schema; the text tells the model what is wrong.
         """
-        try:
-            checked = self._model.model_validate(arguments)
-        except pydantic.ValidationError as error:
-            raise ToolError(_explain(error)) from error
+        checked = self._checked(arguments)
         given = checked.model_fields_set
         return {
             parameter: getattr(checked, field)
             for parameter, field in self._fields.items()
             if field in given
         }
+
+    def check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments as JSON values of the function's own types, defaults included.
+
+        Where a type or default has no JSON form, the values are the function's own.
+
+        :raises ToolError: as for :meth:`validate`.
+        """
+        checked = self._checked(arguments)
+        try:
+            return checked.model_dump(mode="json", by_alias=True, warnings="none")
+        except (ValueError, TypeError):
+            return checked.model_dump(by_alias=True, warnings="none")
+
+    def _checked(self, arguments: Mapping[str, Any]) -> pydantic.BaseModel:
+        try:
+            return self._model.model_validate(arguments)
+        except pydantic.ValidationError as error:
+            raise ToolError(_explain(error)) from error
 
     def dump_result(self, result: Any) -> Any:
         """The result as a JSON value.
@@ -96,7 +112,7 @@ def read_signature(function: Callable[..., Any]) -> Signature:
     try:
         model = pydantic.create_model(
             f"{name}_arguments",
-            __config__=pydantic.ConfigDict(extra="forbid"),
+            __config__=pydantic.ConfigDict(extra="forbid", allow_inf_nan=False),
             **definitions,
         )
         schema = model.model_json_schema(by_alias=True)

@@ -34,6 +34,9 @@ class ToolContext:
 Execute = Callable[[dict[str, Any], ToolContext], Awaitable[Any]]
 """Runs a call: validated-or-raw arguments in, a JSON value out."""
 
+Check = Callable[[dict[str, Any]], dict[str, Any]]
+"""The arguments checked and completed, as JSON values; raises ToolError where they do not fit."""
+
 NeedsApproval = bool | Callable[[dict[str, Any], ToolContext], "bool | Awaitable[bool]"]
 
 
@@ -52,6 +55,8 @@ class Tool:
     execute: Execute | None
     """What runs the call; None for a tool that the client runs."""
     needs_approval: NeedsApproval = False
+    check: Check | None = None
+    """What a rule for approvals is shown instead of the model's own arguments; None for these."""
     timeout: float | None = DEFAULT_TIMEOUT_SECONDS
     """Seconds that one call may take; None for no limit."""
     max_output_chars: int = DEFAULT_MAX_OUTPUT_CHARS
