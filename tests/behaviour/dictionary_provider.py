@@ -103,6 +103,16 @@ class DictionaryProvider:
         return list(self.overlays)
 
 
+class RemovingProvider(DictionaryProvider):
+    """Can also take overlays away."""
+
+    def remove_compaction(self, compaction_id: str) -> bool:
+        left = [overlay for overlay in self.overlays if overlay.id != compaction_id]
+        removed = len(left) < len(self.overlays)
+        self.overlays = left
+        return removed
+
+
 class AwaitedProvider:
     """Offers what another provider has as coroutines."""
 

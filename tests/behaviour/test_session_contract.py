@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from typing import Any
 
 import pytest
+from dictionary_provider import DictionaryProvider, RemovingProvider
+from random_operations import everything, operate
 from storages import STORAGES, Storage
 
 from palimpsest.abort import Abort
@@ -298,6 +301,16 @@ async def test_deleting_leaves_summaries_true(storage: Storage) -> None:
     assert ids(await session.get_originals()) == ["m0", "m1", "m3", "m6", "m7"]
     await session.delete_messages(["m3"])
     assert await shown(session) == ["m0", "m1", "m6", "m7"]
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_random_operations_come_to_the_same_everywhere(storage: Storage, seed: int) -> None:
+    reference = RemovingProvider() if storage.removes_overlays else DictionaryProvider()
+    session, other = storage.session(), Session.create(reference)
+    chance, again = random.Random(seed), random.Random(seed)
+    for _ in range(60):
+        assert await operate(session, chance) == await operate(other, again)
+    assert await everything(session) == await everything(other)
 
 
 async def test_an_overlay_can_be_removed_where_the_storage_can(storage: Storage) -> None:

@@ -261,7 +261,13 @@ class ProviderSession(ProviderParts):
         parent_id: str | UnsetType | None,
         results: list[AppendResult],
     ) -> None:
-        if isinstance(parent_id, str) and await self._storage.message(parent_id) is None:
+        # A message that is there already asks for no parent.
+        if (
+            messages
+            and isinstance(parent_id, str)
+            and await self._storage.message(parent_id) is None
+            and await self._storage.message(messages[0]["id"]) is None
+        ):
             raise UnknownParentError(f"parent {parent_id!r} is not in session {self._id!r}")
         parent = parent_id
         for message in messages:
