@@ -349,3 +349,34 @@ async def test_answering_a_stream_twice_is_one_answer(host: Any) -> None:
     rig.agent.gate.set()
     await rig.settle()
     assert two.text("r1") == "answer to slow words "
+
+
+async def test_cancelling_work_over_http_leaves_nothing_half_done(host: Any) -> None:
+    class Worker(Talker):
+        async def long(self, fiber: Any) -> None: ...
+
+        async def fail(self, payload: Any) -> None:
+            raise RuntimeError("failed")
+
+    rig = await started(host, Worker)
+    agent = rig.agent
+    await (await rig.connect("one", "away")).ask("r1", [user("u1", "hello")])
+    await rig.settle()
+    await rig.http("DELETE", "sessions/away")
+    agent.start_fiber("long", id="f")
+    agent.schedule(1_000, "fail", id="s")
+    _, memory = await rig.http("GET", "memory")
+    ids = {job["id"] for job in memory["schedules"]}
+    assert {"chat:sweep", "chat:delete:away", "fiber:f", "schedule:s"} <= ids
+    statuses = {
+        identifier: (await rig.http("DELETE", f"schedules/{quote(identifier, safe='')}"))[0]
+        for identifier in ids
+    }
+    assert statuses.pop("chat:sweep") == 409
+    assert set(statuses.values()) == {200}
+    fiber = agent.get_fiber("f")
+    assert fiber is not None
+    assert fiber.status == "aborted"
+    _, listed = await rig.http("GET", "sessions")
+    assert "away" in [session["id"] for session in listed["sessions"]]
+    assert (await rig.http("DELETE", "schedules/schedule%3As"))[0] == 404

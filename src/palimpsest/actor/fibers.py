@@ -33,6 +33,11 @@ MAX_FIBER_MS = 24 * 3_600_000
 """How long a durable fiber may run in one piece, in ms."""
 
 
+def fiber_id(job_id: str) -> str:
+    """The fiber whose job it is."""
+    return job_id.removeprefix(_PREFIX)
+
+
 class Fiber:
     """What the work of a fiber is given."""
 

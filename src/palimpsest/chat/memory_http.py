@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from palimpsest.actor import fibers
 from palimpsest.actor.http import json_response
+from palimpsest.chat.agent import SWEEP_JOB
 from palimpsest.chat.endpoints import Call, RequestError, Route, route
+from palimpsest.chat.lane import WAKE_JOB
 from palimpsest.chat.memory_view import memory_view, overlay_text
+from palimpsest.chat.session_http import DELETE_JOB, undelete
 from palimpsest.hosts.interface import MAX_SOCKET_MESSAGE_BYTES, HttpResponse
 from palimpsest.messages import dump_json
 
@@ -67,6 +71,8 @@ async def memory(call: Call) -> HttpResponse:
 def _schedules(call: Call) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for job in call.agent.jobs.list(limit=200):
+        if job.status == "done":
+            continue  # a mark that a one-time schedule has run
         found.append(
             {
                 "id": job.id,
@@ -136,10 +142,24 @@ async def replace_block(call: Call) -> HttpResponse:
 
 
 async def remove_schedule(call: Call) -> HttpResponse:
-    """Cancel a schedule or job."""
-    identifier = call.captured[0]
-    if not call.agent.jobs.cancel(identifier):
+    """Cancel a schedule, a queue item or a fiber, bring a session back, or drop a dead letter.
+
+    The agent's own jobs are refused: without them turns would wait and chunks stay for ever.
+    """
+    agent, identifier = call.agent, call.captured[0]
+    job = agent.jobs.get(identifier)
+    if job is None or job.status == "done":
         raise RequestError(404, "not_found", f"no schedule {identifier!r}")
+    if job.status == "dead":
+        agent.discard_dead_letter(identifier)
+    elif job.kind == DELETE_JOB:
+        undelete(agent, str(job.payload["sessionId"]))
+    elif job.kind == fibers.KIND:
+        agent.cancel_fiber(fibers.fiber_id(identifier))
+    elif job.kind in (SWEEP_JOB, WAKE_JOB):
+        raise RequestError(409, "conflict", "this is work of the agent's own")
+    else:
+        agent.jobs.cancel(identifier)
     return json_response({"ok": True})
 
 
