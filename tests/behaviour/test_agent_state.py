@@ -200,3 +200,32 @@ async def test_a_stored_state_of_the_typescript_package_is_read(host: Any) -> No
     )
     agent = await started(host, Counter)
     assert agent.state == {"count": 7}
+
+
+class Old(Agent):
+    initial_state: ClassVar[Any] = {"count": 3}
+
+
+class Outdated(Agent):
+    class Shape(BaseModel):
+        count: int
+        name: str
+
+    state_type = Shape
+
+
+class Migrating(Outdated):
+    def on_start(self) -> None:
+        self.set_state({"name": "new", **self.state_sync.json})
+
+
+async def test_a_state_that_a_deploy_has_outdated_keeps_nobody_out(host: Any) -> None:
+    (await started(host, Old)).set_state({"count": 4})
+    agent = await started(host.restarted(), Outdated)
+    socket = await connect(agent)
+    assert socket.is_open
+    assert frames(socket, "cf_agent_state")[0]["state"] == {"count": 4}
+    with pytest.raises(StateRejectedError, match="name"):
+        _ = agent.state
+    agent = await started(agent.host.restarted(), Migrating)
+    assert agent.state == Outdated.Shape(count=4, name="new")

@@ -39,6 +39,7 @@ class StateSync:
         self._exists = False
         self._json: Any = None
         self._value: Any = None
+        self._built = True
 
     @property
     def exists(self) -> bool:
@@ -48,13 +49,19 @@ class StateSync:
 
     @property
     def value(self) -> Any:
-        """The state: an instance of the type given, else plain JSON; None if there is none."""
+        """The state: an instance of the type given, else plain JSON; None if there is none.
+
+        :raises StateRejectedError: what is stored is not of the type (any more).
+        """
         self._load()
+        if not self._built:
+            self._value = self._build(self._json)
+            self._built = True
         return self._value
 
     @property
     def json(self) -> Any:
-        """The state as plain JSON, as it goes to clients."""
+        """The state as plain JSON, as it goes to clients; also one that is not of the type."""
         self._load()
         return self._json
 
@@ -64,7 +71,9 @@ class StateSync:
         exists, stored = self._store.load()
         if exists:
             self._json = stored
-            self._value = self._build(stored)
+            # Built when it is asked for: a state that a deploy has outdated must not keep clients
+            # out, nor its agent from bringing it up to date.
+            self._built = False
         else:
             initial = self._initial() if callable(self._initial) else self._initial
             if initial is not None:
@@ -107,6 +116,7 @@ class StateSync:
         value, plain, text = checked
         self._store.save(text)
         self._value, self._json = value, plain
+        self._built = True
         self._loaded = self._exists = True
 
 
