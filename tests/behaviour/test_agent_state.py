@@ -221,7 +221,7 @@ class Migrating(Outdated):
 
 async def test_a_state_that_a_deploy_has_outdated_keeps_nobody_out(host: Any) -> None:
     (await started(host, Old)).set_state({"count": 4})
-    agent = await started(host.restarted(), Outdated)
+    agent: Any = await started(host.restarted(), Outdated)
     socket = await connect(agent)
     assert socket.is_open
     assert frames(socket, "cf_agent_state")[0]["state"] == {"count": 4}
