@@ -18,6 +18,7 @@ from palimpsest.store.search_index import (
     SITTING_ROWS,
     SearchIndex,
 )
+from palimpsest.store.search_reader import CONTENT_COLUMNS
 
 WORDS = ["alpha", "beta", "gamma", "délta", "部署", "方案", "배포", "มะม่วง", "x9", "🎉"]
 SESSIONS = ["a", "b", ""]
@@ -175,4 +176,52 @@ def test_a_message_is_added_with_one_statement_where_its_session_is_known() -> N
     host.sql.execute = counted
     index.add("s", 2, text_message("m2", "user", "second"), 2, number)
     assert len(statements) == 1
+    host.close()
+
+
+def test_the_columns_are_named_in_the_order_in_which_fts5_keeps_them() -> None:
+    host = LocalHost()
+    SearchIndex(host.sql)
+    named = host.sql.execute("select name from pragma_table_info('assistant_fts')")
+    assert [row[0] for row in named][: len(CONTENT_COLUMNS)] == list(CONTENT_COLUMNS)
+    kept = host.sql.execute("select name from pragma_table_info('assistant_fts_content')")
+    assert [row[0] for row in kept] == ["id", *(f"c{n}" for n in range(len(CONTENT_COLUMNS)))]
+    host.close()
+
+
+def test_a_session_that_another_index_numbered_anew_is_not_mistaken() -> None:
+    host = LocalHost()
+    index, other = SearchIndex(host.sql), SearchIndex(host.sql)
+    index.add("a", 1, text_message("a1", "user", "the copper lantern"), 1)
+    for _ in range(2):
+        found = search_messages(index, '"copper lantern"', session_id="a")
+        assert [one.id for one in found] == ["a1"]
+    other.clear("a")
+    other.add("b", 1, text_message("b1", "user", "the copper lantern"), 1)
+    assert other.number("b") == 1, "the number that was a's"
+    assert search_messages(index, '"copper lantern"', session_id="a") == []
+    other.add("a", 1, text_message("a2", "user", "another copper lantern"), 1)
+    for _ in range(2):
+        found = search_messages(index, '"copper lantern"', session_id="a")
+        assert [(one.session_id, one.id) for one in found] == [("a", "a2")]
+    host.close()
+
+
+def test_postings_may_together_be_larger_than_one_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = LocalHost()
+    index = SearchIndex(host.sql)
+    for row in range(1, 9):
+        index.add("s", row, text_message(f"m{row}", "user", f"red fox {row}"), row)
+    expected = index.look_up("s", [('"red"', None), ('"7"', None)])
+    plain = host.sql.value
+
+    def limited(sql: str, *bindings: Any) -> Any:
+        found = plain(sql, *bindings)
+        if len(str(found)) > len("[8,[1],4294967296,0,[[8,7,6,5,4,3,2,1]]]"):
+            raise LimitError("too big")
+        return found
+
+    monkeypatch.setattr(host.sql, "value", limited)
+    assert index.look_up("s", [('"red"', None), ('"7"', None)]) == expected
+    assert expected[1] == [[8, 7, 6, 5, 4, 3, 2, 1], [7]]
     host.close()

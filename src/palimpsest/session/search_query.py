@@ -89,9 +89,20 @@ class Query:
     phrase: str | None
     """The whole query as one FTS5 phrase, where looking for it first makes sense."""
 
-    words: frozenset[str]
-    asks_time: bool
-    asks_number: bool
+    @property
+    def words(self) -> frozenset[str]:
+        """All words of the text, in lower case."""
+        return frozenset(part.lower() for part in _PART.findall(self.text))
+
+    @property
+    def asks_time(self) -> bool:
+        """Whether it asks when."""
+        return _TIME_QUESTION.search(self.text.lower()) is not None
+
+    @property
+    def asks_number(self) -> bool:
+        """Whether it asks how many, how much, how long."""
+        return _NUMBER_QUESTION.search(self.text.lower()) is not None
 
 
 def parse_query(text: str) -> Query | None:
@@ -103,16 +114,7 @@ def parse_query(text: str) -> Query | None:
 def _plain_phrase(words: str) -> Query:
     """What :func:`parse_any` makes of a quoted phrase of ASCII words, in a fifth of the time."""
     match = quote(words)
-    lowered = words.lower()
-    return Query(
-        text=f'"{words}"',
-        terms=[QueryTerm([Variant(match)], [words])],
-        exact=True,
-        phrase=match,
-        words=frozenset(lowered.split()),
-        asks_time=_TIME_QUESTION.search(lowered) is not None,
-        asks_number=_NUMBER_QUESTION.search(lowered) is not None,
-    )
+    return Query(match, [QueryTerm([Variant(match)], [words])], exact=True, phrase=match)
 
 
 def parse_any(text: str) -> Query | None:
@@ -127,18 +129,9 @@ def parse_any(text: str) -> Query | None:
     terms = [*phrases, *content][:MAX_TERMS] or stop
     if not terms:
         return None
-    parts = [part.lower() for part in _PART.findall(text)]
-    lowered = text.lower()
     exact = bool(phrases) and not content and not stop
-    return Query(
-        text=text,
-        terms=terms,
-        exact=exact,
-        phrase=_lean_phrase(phrases, exact, text, len(parts)),
-        words=frozenset(parts),
-        asks_time=_TIME_QUESTION.search(lowered) is not None,
-        asks_number=_NUMBER_QUESTION.search(lowered) is not None,
-    )
+    phrase = _lean_phrase(phrases, exact, text)
+    return Query(text, terms, exact, phrase)
 
 
 def searchable(text: str) -> bool:
@@ -151,15 +144,16 @@ def quote(words: str) -> str:
     return '"' + words.replace('"', '""') + '"'
 
 
-def _lean_phrase(phrases: list[QueryTerm], exact: bool, text: str, words: int) -> str | None:
+def _lean_phrase(phrases: list[QueryTerm], exact: bool, text: str) -> str | None:
     if exact:
         variants = [variant for term in phrases for variant in term.variants[:1]]
         if any(variant.grams or variant.literal for variant in variants):
             return None
         return " AND ".join(variant.match for variant in variants)
-    if words < PHRASE_WORDS or HAS_UNSPACED.search(text) or "*" in text:
+    words = _PART.findall(text)
+    if len(words) < PHRASE_WORDS or HAS_UNSPACED.search(text) or "*" in text:
         return None
-    return quote(" ".join(_PART.findall(text)[:100]))
+    return quote(" ".join(words[:100]))
 
 
 def _phrase_terms(phrase: str) -> Iterator[QueryTerm]:

@@ -37,12 +37,13 @@ class Highlighter:
     def __init__(self, shown: Iterable[str]) -> None:
         self._shown = shown
         self._read = False
+
+    def _prepare(self) -> None:
+        # Only now: many results are never shown.
         self._words: set[str] = set()
         self._phrases: dict[str, list[re.Pattern[str]]] = {}
         self._beginnings: tuple[str, ...] = ()
         self._runs: list[str] = []
-
-    def _prepare(self) -> None:
         for entry in self._shown:
             self._add(entry)
         self._read = True

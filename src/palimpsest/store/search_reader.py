@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from itertools import repeat
 from typing import Any, NamedTuple, cast
 
 from palimpsest.errors import LimitError
@@ -46,6 +47,11 @@ def _kept(column: str) -> str:
     """A column of the content table ``d``; integers were bound as REAL and are stored so."""
     name = f"d.c{CONTENT_COLUMNS.index(column)}"
     return f"cast({name} as integer)" if column in _INTEGERS else name
+
+
+def _arrays(columns: Iterable[str]) -> str:
+    """A JSON array with an array for each column: read faster than one for each row."""
+    return "'[' || " + " || ',' || ".join(f"json_group_array({one})" for one in columns) + " || ']'"
 
 
 # The first and the last key of one session (?1), or of all of them (?1 null).
@@ -175,23 +181,23 @@ order by d.rowid desc limit cast(?3 as integer)
 """
 
 
+_FOUND_COLUMNS = ("row", "message_id", "role", "created_at", "text", "tools", "about")
+
 # As above for one session (?4), whose first key (?1) was read before: looking it up for each search
-# would take as long as reading what is found. The first character tells whether it is still true.
+# would take as long as reading what is found. What is found is one JSON array for each column, and
+# the character before them tells whether the key is still the session's.
 _PHRASE_FROM_KEY = f"""
 select exists (
   select 1 from assistant_search_sessions
   where number = cast(?1 as integer) / {SESSION_SPAN} and session_id = ?4
 ) || (
-  select json_group_array(
-    json_array(row, row, message_id, ?4, role, created_at, text, tools, about)
-  ) from (
-    select cast(d.row as integer) as row, d.message_id, d.role,
-      cast(d.created_at as integer) as created_at, d.text, d.tools, d.about
-    from assistant_fts d
-    where d.assistant_fts match ?2
-      and d.rowid between cast(?1 as integer) and cast(?1 as integer) + {SESSION_SPAN - 1}
-    order by d.rowid desc limit cast(?3 as integer)
-  )
+  select {_arrays(map(_kept, _FOUND_COLUMNS))}
+  from (
+    select f.rowid as doc from assistant_fts f
+    where f.assistant_fts match ?2
+      and f.rowid between cast(?1 as integer) and cast(?1 as integer) + {SESSION_SPAN - 1}
+    order by f.rowid desc limit cast(?3 as integer)
+  ) cross join assistant_fts_content d on d.id = doc
 ) as value
 """
 
@@ -199,13 +205,12 @@ _CANDIDATE_COLUMNS = ("role", "speaker", "said_at", "words", "traits")
 
 
 def _candidates(filtered: bool) -> str:
-    """One JSON array for each field of :class:`Candidate`: read much faster than one for each."""
+    """One JSON array for each field of :class:`Candidate`."""
     columns = ["wanted.value", *map(_kept, _CANDIDATE_COLUMNS)]
     if filtered:
         columns.append(_passes(3, _kept("role"), _kept("created_at")))
-    arrays = " || ',' || ".join(f"json_group_array({column})" for column in columns)
     return f"""
-select '[' || {arrays} || ']' as value
+select {_arrays(columns)} as value
 from json_each(?1) wanted
 cross join assistant_fts_content d on d.id = wanted.value + cast(?2 as integer)
 """
@@ -324,6 +329,18 @@ class SearchReader:
         :param newest: the most messages that are looked up for one expression.
         :returns: for each expression the positions of the messages that match, newest first.
         """
+        try:
+            return self._look_up(session_id, expressions, newest)
+        except LimitError:  # together the postings are larger than one value may be
+            if len(expressions) < 2:
+                raise
+        extent = self._look_up(session_id, (), newest)[0]
+        each = [self._look_up(session_id, [one], newest)[1][0] for one in expressions]
+        return extent, each
+
+    def _look_up(
+        self, session_id: str | None, expressions: Sequence[Expression], newest: int
+    ) -> tuple[Extent, list[list[int]]]:
         literals = any(literal for _, literal in expressions)
         wanted: Sequence[object] = expressions if literals else [match for match, _ in expressions]
         found = self.sql.value(
@@ -359,7 +376,9 @@ class SearchReader:
             with suppress(LimitError):
                 found = str(self.sql.value(_PHRASE_FROM_KEY, first, match, limit, session_id))
                 if found[0] == "1":
-                    return list(map(Content._make, json.loads(found[1:])))
+                    rows, ids, *others = json.loads(found[1:])
+                    columns = (rows, rows, ids, repeat(session_id), *others)
+                    return list(map(Content._make, zip(*columns, strict=False)))
         if session_id is not None:
             self._note_first_key(session_id)
         passing = filters.bindings()

@@ -11,12 +11,19 @@ from typing import Any
 from pyodide.ffi import JsException, JsProxy, jsnull, to_js
 
 from palimpsest.errors import LimitError, SqlError, TransactionError, UniqueViolationError
-from palimpsest.hosts.interface import MAX_VALUE_BYTES, SqlValue, T
+from palimpsest.hosts.interface import MAX_BOUND_PARAMETERS, MAX_VALUE_BYTES, SqlValue, T
 from palimpsest.hosts.limits import check_statement, check_value
 from palimpsest.hosts.workers.ffi import bytes_of
 
 _WRITES_ONLY = re.compile(r"\s*(insert|update|delete|create|drop|alter|replace)\b", re.IGNORECASE)
 _RETURNING = re.compile(r"\breturning\b", re.IGNORECASE)
+
+
+_STATEMENTS_KEPT = 256
+"""Of how many statements the text is kept on the side of JavaScript."""
+
+_LONGEST_KEPT = 10_000
+"""Longer statements, in characters, are handed over anew each time."""
 
 
 class WorkersSql:
@@ -25,7 +32,7 @@ class WorkersSql:
     def __init__(self, storage: Any) -> None:
         self._storage = storage
         self._sql = storage.sql
-        self._exec = self._sql.exec
+        self._statements: dict[str, Callable[..., Any]] = {}
         self.rows_read: int = 0
         self.rows_written: int = 0
         self.rollbacks = 0
@@ -35,10 +42,10 @@ class WorkersSql:
 
     def execute(self, sql: str, *bindings: SqlValue) -> list[list[SqlValue]]:
         """See :meth:`palimpsest.hosts.interface.Sql.execute`."""
-        check_statement(sql, len(bindings))
-        values = [_bindable(value) for value in bindings]
+        run = self._statement(sql, len(bindings))
+        values = map(_bindable, bindings)
         try:
-            cursor = self._exec(sql, *values)
+            cursor = run(*values)
             rows = _read_rows(cursor) if _may_return_rows(sql) else []
         except JsException as error:
             raise _sql_error(error) from None
@@ -49,9 +56,10 @@ class WorkersSql:
 
     def value(self, sql: str, *bindings: SqlValue) -> SqlValue:
         """See :meth:`palimpsest.hosts.interface.Sql.value`."""
-        check_statement(sql, len(bindings))
+        run = self._statement(sql, len(bindings))
+        values = map(_bindable, bindings)
         try:
-            cursor = self._exec(sql, *map(_bindable, bindings))
+            cursor = run(*values)
             value = cursor.one().value
         except JsException as error:
             raise _sql_error(error) from None
@@ -63,6 +71,22 @@ class WorkersSql:
         if value is jsnull:
             return None
         return bytes_of(value) if isinstance(value, JsProxy) else value
+
+    def _statement(self, sql: str, bindings: int) -> Callable[..., Any]:
+        """Runs the statement with what it is called with.
+
+        The text of a statement crosses to JavaScript character by character and would be hashed
+        there at every call: that takes longer than a short statement.
+        """
+        run = self._statements.get(sql)
+        if run is None or bindings > MAX_BOUND_PARAMETERS:
+            check_statement(sql, bindings)
+            run = self._sql.exec.bind(self._sql, sql)
+            if len(sql) <= _LONGEST_KEPT:
+                if len(self._statements) >= _STATEMENTS_KEPT:
+                    self._statements.clear()
+                self._statements[sql] = run
+        return run
 
     def transaction(self, body: Callable[[], T]) -> T:
         """See :meth:`palimpsest.hosts.interface.Sql.transaction`."""
