@@ -107,6 +107,14 @@ async def test_whatever_a_tool_does_the_model_is_told_and_goes_on(
     assert messages[-1]["parts"][-1]["text"] == "I see."
 
 
+async def test_a_call_without_a_name_is_told_to_be_one(host: Any) -> None:
+    rig, end = await asked(host, [ToolCall("c1", "", {})], "I see.")
+    assert end["outcome"] == "completed"
+    _, messages = await rig.http("GET", "get-messages")
+    errors = [part["errorText"] for part in messages[-1]["parts"] if "errorText" in part]
+    assert "there is no tool 'unnamed'" in errors[0]
+
+
 async def test_an_answer_too_large_for_a_message_is_kept_with_shortened_results(host: Any) -> None:
     calls = [ToolCall(f"c{number}", "large", {"number": number}) for number in range(3)]
     rig, end = await asked(host, calls, "That was a lot.")

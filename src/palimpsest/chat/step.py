@@ -25,6 +25,10 @@ Chunk = dict[str, Any]
 """One AI SDK UI message chunk."""
 
 
+UNNAMED = "unnamed"
+"""The name of a call for which the model gave none: there is no such tool, which it is told."""
+
+
 @dataclass(slots=True)
 class Ids:
     """Ids that are unique within one run of the loop, and for calls within the conversation."""
@@ -159,11 +163,11 @@ class Step:
         self.empty = False
         identifier = self._ids.unique_call(call_id)
         self._call_ids[call_id] = identifier
-        return {"type": "tool-input-start", "toolCallId": identifier, "toolName": name}
+        return {"type": "tool-input-start", "toolCallId": identifier, "toolName": name or UNNAMED}
 
     def _take_call(self, call: ToolCall) -> Iterator[Chunk]:
         yield from self.end_blocks()
         if call.call_id not in self._call_ids:
             yield self._start_call(call.call_id, call.name)
         identifier = self._call_ids.pop(call.call_id)
-        self.calls.append(ToolCall(identifier, call.name, call.input, call.error))
+        self.calls.append(ToolCall(identifier, call.name or UNNAMED, call.input, call.error))
