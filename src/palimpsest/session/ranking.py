@@ -268,14 +268,15 @@ def weigh_lengths(
     if not positions:
         return {}
     density = _densities(known)
-    crowding = _crowding(positions, known)
+    crowding = dict(zip(positions, _crowding(positions, known), strict=True))
     scores = dict.fromkeys(positions, 0.0)
     shares = [(offset, share * share) for offset, share in NEARNESS.items()]
     for term in terms:
         rarity = term.rarity
         hits = {place: term.hits[place] for place in density.keys() & term.hits.keys()}
         squares = {place: (value * density[place]) ** 2 for place, value in hits.items()}
-        for position, crowded in zip(positions, crowding, strict=True):
+        beside = {place + offset for place in hits for offset in NEARNESS}
+        for position in crowding.keys() & beside:
             near = around = 0.0
             for offset, share in shares:
                 place = position - offset
@@ -283,7 +284,7 @@ def weigh_lengths(
                     near += squares[place] * share
                     around += hits[place]
             if around:
-                surroundings = around * (SATURATION + 1) / (around + crowded)
+                surroundings = around * (SATURATION + 1) / (around + crowding[position])
                 scores[position] += rarity * (near**0.5 + SURROUNDINGS_WEIGHT * surroundings)
     return scores
 

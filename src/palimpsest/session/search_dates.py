@@ -59,7 +59,7 @@ def named_times(query: str, now: int | None, first: int, last: int) -> list[tupl
     if now is not None:
         today = now - now % DAY
         for words, (from_days, to_days) in _RELATIVE.items():
-            if re.search(rf"\b{words}\b", text):
+            if words in text and re.search(rf"\b{words}\b", text):
                 spans.append((today - from_days * DAY, today + to_days * DAY))
     return spans
 
