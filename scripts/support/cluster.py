@@ -61,14 +61,20 @@ class ClusterSettings:
 
         :raises SetupError: one of them cannot.
         """
-        if not self.bucket.startswith(("s3://", "gs://")):
+        scheme, _, place = self.bucket.partition("://")
+        if scheme not in ("s3", "gs") or not place.split("/")[0]:
             raise SetupError(f"the bucket is s3://name/prefix or gs://name/prefix: {self.bucket}")
         if len(self.key.encode()) < KEY_BYTES:
             raise SetupError(f"the cluster's key needs at least {KEY_BYTES} bytes")
-        for label, value in (("address", self.address), ("http", self.http)):
+        told = [] if self.advertise is None else [("advertise", self.advertise)]
+        for label, value in (("address", self.address), ("http", self.http), *told):
             host, separator, port = value.rpartition(":")
-            if not separator or not host or not port.isdecimal():
+            if not separator or not host or not port.isdecimal() or not 0 < int(port) < 65_536:
                 raise SetupError(f"{label} is host:port, got {value!r}")
+        if self.endpoint and not self.endpoint.startswith(("http://", "https://")):
+            raise SetupError(f"the endpoint is http(s)://host, got {self.endpoint!r}")
+        if self.stop_timeout_ms < 0:
+            raise SetupError(f"the time to stop in is not negative, got {self.stop_timeout_ms} ms")
         if self.address.startswith(("0.0.0.0:", "[::]:", "*:")) and not self.advertise:
             raise SetupError("an address on every interface needs advertise: host:port")
         return self

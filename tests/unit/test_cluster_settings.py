@@ -36,6 +36,12 @@ def test_configuration_names_bucket_addresses_and_key_and_is_private(tmp_path: P
     ("settings", "says"),
     [
         (replace(SETTINGS, bucket="agents"), "the bucket is s3://"),
+        (replace(SETTINGS, bucket="s3://"), "the bucket is s3://"),
+        (replace(SETTINGS, bucket="s3:///prefix"), "the bucket is s3://"),
+        (replace(SETTINGS, address="10.0.0.5:99999"), "address is host:port"),
+        (replace(SETTINGS, advertise="10.0.0.5"), "advertise is host:port"),
+        (replace(SETTINGS, endpoint="file:///etc"), "endpoint is http"),
+        (replace(SETTINGS, stop_timeout_ms=-1), "not negative"),
         (replace(SETTINGS, key="short"), "at least 32 bytes"),
         (replace(SETTINGS, address="10.0.0.5"), "address is host:port"),
         (replace(SETTINGS, http=":80"), "http is host:port"),
