@@ -136,7 +136,10 @@ def test_requests_and_responses_keep_method_headers_and_bytes(worker: Workerd) -
     ],
 )
 def test_addresses(worker: Workerd, path: str, status: int) -> None:
-    assert ask(worker, path)[0] == status
+    found, _, content = ask(worker, path)
+    assert found == status
+    if status != 200:
+        assert set(json.loads(content)["error"]) == {"code", "message"}
 
 
 def test_cross_origin_headers(worker: Workerd) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import Any, cast
 import js
 from pyodide.ffi import to_js
 
+from palimpsest.actor.http import error_response as error_answer
 from palimpsest.errors import LimitError
 from palimpsest.hosts.interface import MAX_BODY_BYTES, HttpRequest, HttpResponse
 from palimpsest.hosts.workers.ffi import bytes_of, is_nothing, to_object
@@ -22,6 +22,9 @@ def read_head(raw: Any) -> HttpRequest:
     """A JavaScript Request without its body."""
     headers: dict[str, str] = js.Object.fromEntries(raw.headers).to_py()
     return HttpRequest(str(raw.method), str(raw.url), headers)
+
+
+_CODES = {400: "bad_request", 404: "not_found", 413: "too_large", 503: "unavailable"}
 
 
 async def read_request(raw: Any, head: HttpRequest | None = None) -> HttpRequest:
@@ -74,6 +77,6 @@ def make_response(response: HttpResponse, host: WorkersHost | None = None) -> An
 
 
 def error_response(status: int, message: str) -> HttpResponse:
-    """An error as JSON."""
-    headers = {"content-type": "application/json"}
-    return HttpResponse(status, headers, json.dumps({"error": message}))
+    """An error as JSON, in the form of all errors: ``{"error": {"code", "message"}}``."""
+    code = _CODES.get(status, "refused" if status < 500 else "failed")
+    return error_answer(status, code, message)
