@@ -101,7 +101,7 @@ def test_import_of_openai_messages(tmp_path: Path, capsys: pytest.CaptureFixture
 
 @pytest.mark.parametrize(
     ("content", "says"),
-    [("", "empty"), ("{", "line 1 is not JSON"), (None, "is no file")],
+    [("", "input: nothing to import"), ("{", "input: line 1 is not JSON"), (None, "is no file")],
 )
 def test_unreadable_input_is_told_with_exit_code_2(
     content: str | None, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -178,12 +178,24 @@ def test_the_address_of_a_worker_stands_for_its_first_agent() -> None:
         ("http://localhost:8787/", "http://localhost:8787/agents/assistant/default"),
         ("wss://example.com", "https://example.com/agents/assistant/default"),
         ("http://h/agents/desk/ada/", "http://h/agents/desk/ada"),
+        ("localhost:8787", "http://localhost:8787/agents/assistant/default"),
+        ("127.0.0.1:8787/agents/desk/ada", "http://127.0.0.1:8787/agents/desk/ada"),
     ):
         assert is_address(given)
         agent = RemoteAgent.of(given, options)
         assert (agent.address.base, agent.address.headers) == (base, {"authorization": "Bearer t"})
     with pytest.raises(AddressError):
         RemoteAgent.of("http://", options)
+
+
+def test_a_file_named_like_an_address_is_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert is_address("agent:1")
+    (tmp_path / "agent:1").touch()
+    assert not is_address("agent:1")
+    assert not is_address("agent.sqlite")
 
 
 def test_token_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

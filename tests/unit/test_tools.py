@@ -215,6 +215,8 @@ def test_what_cannot_be_a_tool_is_refused() -> None:
     for function in refused:
         with pytest.raises(ToolDefinitionError, match=function.__name__):
             as_tool(function)
+    with pytest.raises(ToolDefinitionError, match="parameter 'a': its type Keeper has no JSON Sch"):
+        as_tool(strange)
     with pytest.raises(ToolDefinitionError, match="letters, digits"):
         Tool(name="a b", description="", parameters={"type": "object"}, execute=None)
     with pytest.raises(ToolDefinitionError, match="object schema"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from urllib.parse import quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qs, quote, urlencode, urlsplit, urlunsplit
 
 from palimpsest.errors import PalimpsestError
 
@@ -49,6 +49,8 @@ def parse_address(
 ) -> AgentAddress:
     """Read the address of a Worker (``http://host:8787``) or of an agent (``…/agents/class/name``).
 
+    The page's own address (``http://host:8787/?agent=ada``) means the agent that the page shows.
+
     :param agent: the kebab-case class of the agent, used when the address names none.
     :param name: the name of the agent, used when the address names none.
     :raises AddressError: not an HTTP or WebSocket address.
@@ -64,7 +66,8 @@ def parse_address(
         raise AddressError(f"{text!r} is not an http(s) or ws(s) address")
     path = parts.path.rstrip("/")
     if not path:
-        path = f"/agents/{quote(agent, safe='')}/{quote(name, safe='')}"
+        shown = parse_qs(parts.query).get("agent", [name])[0]
+        path = f"/agents/{quote(agent, safe='')}/{quote(shown, safe='')}"
     return AgentAddress(
         urlunsplit((schemes[parts.scheme], parts.netloc, path, "", "")), session, token
     )

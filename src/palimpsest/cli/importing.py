@@ -20,10 +20,11 @@ from palimpsest.cli.source import (
     is_address,
     is_database,
     opened_copy,
+    read_named,
 )
 from palimpsest.errors import InvalidImportError
 from palimpsest.hosts.local import LocalHost
-from palimpsest.interchange import Conversation, read_conversation
+from palimpsest.interchange import Conversation
 from palimpsest.messages import dump_json
 from palimpsest.session.exchange import ImportResult, export_lines, import_conversation
 from palimpsest.session.manager import SessionManager
@@ -74,7 +75,7 @@ def _read(path: Path, session_id: str) -> Conversation:
             text = asyncio.run(_export(host, session_id))
     else:
         text = path.read_text(encoding="utf-8", errors="surrogateescape")
-    return read_conversation(text, ids_of(text))
+    return read_named(path, text, ids_of(text))
 
 
 def ids_of(text: str) -> Callable[[], str]:

@@ -6,12 +6,13 @@ import argparse
 import asyncio
 import json
 import os
+import re
 import shutil
 import tempfile
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from urllib.parse import urlencode, urlsplit
 from palimpsest.cli.address import AgentAddress, parse_address
 from palimpsest.errors import InvalidImportError
 from palimpsest.hosts.local import LocalHost
-from palimpsest.interchange import read_conversation
+from palimpsest.interchange import Conversation, read_conversation
 from palimpsest.session.exchange import import_conversation
 from palimpsest.session.manager import SessionManager
 
@@ -30,6 +31,7 @@ SOURCE_HELP = (
 )
 
 _SQLITE_HEADER = b"SQLite format 3\0"
+_HOST_AND_PORT = re.compile(r"[\w.-]+:\d+([/?].*)?")
 _TIMEOUT_SECONDS = 60.0
 
 
@@ -49,8 +51,13 @@ def add_agent_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def is_address(source: str) -> bool:
-    """Whether the source is the address of a Worker or an agent."""
-    return urlsplit(source).scheme in ("http", "https", "ws", "wss")
+    """Whether the source is the address of a Worker or an agent; ``host:8787`` is one, too.
+
+    A file of such a name is meant where there is one.
+    """
+    if urlsplit(source).scheme in ("http", "https", "ws", "wss"):
+        return True
+    return bool(_HOST_AND_PORT.fullmatch(source)) and not Path(source).exists()
 
 
 class RemoteAgent:
@@ -142,8 +149,19 @@ def is_database(path: Path) -> bool:
         return file.read(len(_SQLITE_HEADER)) == _SQLITE_HEADER
 
 
+def read_named(path: Path, text: str, new_id: Callable[[], str]) -> Conversation:
+    """What :func:`read_conversation` reads from a file's text.
+
+    :raises InvalidImportError: it cannot be read; the message names the file.
+    """
+    try:
+        return read_conversation(text, new_id)
+    except InvalidImportError as error:
+        raise InvalidImportError(f"{path}: {error}") from error
+
+
 async def _read_export(host: LocalHost, path: Path) -> None:
     text = path.read_text(encoding="utf-8", errors="surrogateescape")
-    conversation = read_conversation(text, lambda: str(uuid.uuid4()))
+    conversation = read_named(path, text, lambda: str(uuid.uuid4()))
     manager = SessionManager.create(host)
     await import_conversation(manager.get_session(""), conversation)

@@ -117,7 +117,8 @@ def read_signature(function: Callable[..., Any]) -> Signature:
         )
         schema = model.model_json_schema(by_alias=True)
     except pydantic.errors.PydanticUserError as error:
-        raise ToolDefinitionError(f"tool {name!r}: {error}") from error
+        reason = _unusable_type(fields, definitions) or str(error)
+        raise ToolDefinitionError(f"tool {name!r}: {reason}") from error
     return Signature(
         description,
         _plain_schema(schema),
@@ -126,6 +127,18 @@ def read_signature(function: Callable[..., Any]) -> Signature:
         fields,
         _read_result(function),
     )
+
+
+def _unusable_type(fields: dict[str, str], definitions: dict[str, Any]) -> str | None:
+    """Which parameter's type has no JSON Schema: pydantic's own error does not say."""
+    for parameter, field in fields.items():
+        hint = definitions[field][0]
+        try:
+            pydantic.TypeAdapter(hint).json_schema()
+        except pydantic.errors.PydanticUserError:
+            shown = hint.__qualname__ if isinstance(hint, type) else str(hint)
+            return f"parameter {parameter!r}: its type {shown} has no JSON Schema"
+    return None
 
 
 def _read_hints(function: Callable[..., Any]) -> dict[str, Any]:
