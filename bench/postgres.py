@@ -22,7 +22,7 @@ from support.paths import NODE_MODULES, ROOT
 from support.postgres import PostgresServer, ensure_postgres
 
 from palimpsest.messages import text_message
-from palimpsest.session.postgres import POSTGRES_MIGRATION, PostgresSessionProvider
+from palimpsest.session.provided.postgres import POSTGRES_MIGRATION, PostgresSessionProvider
 from palimpsest.session.session import Session
 
 PEER = Path(__file__).parent / "clients" / "postgres_peer.mjs"

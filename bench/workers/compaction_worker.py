@@ -11,7 +11,7 @@ from palimpsest.compaction.head_tail import create_compact_function
 from palimpsest.hosts.interface import HttpRequest, HttpResponse
 from palimpsest.hosts.workers import durable_object, worker_entrypoint
 from palimpsest.messages import text_message
-from palimpsest.session.compaction_jobs import CompactionJobs
+from palimpsest.session.compacting.jobs import CompactionJobs
 from palimpsest.session.session import Session
 
 NEVER = 10**12

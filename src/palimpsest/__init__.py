@@ -20,18 +20,18 @@ from palimpsest.hosts.interface import HttpRequest, HttpResponse
 from palimpsest.messages import Message
 from palimpsest.models.interface import Model, generate_text
 from palimpsest.models.offline import OfflineModel
-from palimpsest.session.compaction_outcomes import CompactionOutcome, TokenCountInput
+from palimpsest.search.search import SearchResult
+from palimpsest.session.compacting.outcomes import CompactionOutcome, TokenCountInput
 from palimpsest.session.context import ContextBlock
 from palimpsest.session.manager import SessionManager
+from palimpsest.session.provided.interface import UNSET, SessionProvider
 from palimpsest.session.providers import (
     AgentContextProvider,
     AgentSearchProvider,
     PerSession,
     R2SkillProvider,
 )
-from palimpsest.session.search import SearchResult
 from palimpsest.session.session import Session
-from palimpsest.session.storage_provider import UNSET, SessionProvider
 from palimpsest.store.rows import StoredCompaction
 from palimpsest.store.sessions import SessionInfo
 from palimpsest.tools import Tool, ToolContext, tool

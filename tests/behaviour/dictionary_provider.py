@@ -6,8 +6,8 @@ from typing import Any
 
 from palimpsest.errors import UnknownParentError
 from palimpsest.messages import Message
-from palimpsest.session.overlaying import with_overlays
-from palimpsest.session.storage_provider import UnsetType
+from palimpsest.session.provided.interface import UnsetType
+from palimpsest.session.provided.overlaying import with_overlays
 from palimpsest.store.rows import StoredCompaction
 
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from dictionary_provider import AwaitedProvider, DictionaryProvider
 
 from palimpsest.hosts.interface import Host
-from palimpsest.session.agent_provider import AgentSessionProvider
+from palimpsest.session.provided.agent import AgentSessionProvider
 from palimpsest.session.session import Session
 
 

@@ -124,8 +124,8 @@ async def test_a_turn_over_a_long_backlog_waits_for_it_or_says_so(
         def model(self) -> Any:
             return OfflineModel(context_window=2_000)
 
-    monkeypatch.setattr("palimpsest.session.compaction_steps.STEP_MESSAGES", 40)
-    monkeypatch.setattr("palimpsest.session.compactor.STEPS_AT_ONCE", 2)
+    monkeypatch.setattr("palimpsest.session.compacting.steps.STEP_MESSAGES", 40)
+    monkeypatch.setattr("palimpsest.session.compacting.compactor.STEPS_AT_ONCE", 2)
     rig, one = await started(host, Small)
     long = [user(f"m{i}", f"Box {i} has the code BX-{1000 + i}.") for i in range(500)]
     assert (await rig.http("POST", "import", long))[0] == 200
@@ -150,7 +150,7 @@ async def test_a_turn_over_a_long_backlog_waits_for_it_or_says_so(
 async def test_compact_says_what_follows_in_the_background(
     host: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("palimpsest.session.compaction_steps.STEP_MESSAGES", 40)
+    monkeypatch.setattr("palimpsest.session.compacting.steps.STEP_MESSAGES", 40)
     rig, one = await started(host)
     long = [user(f"m{i}", f"Box {i} has the code BX-{1000 + i}.") for i in range(500)]
     await rig.http("POST", "import", long)

@@ -22,7 +22,7 @@ from palimpsest.errors import (
     UnknownMessageError,
 )
 from palimpsest.messages import Message, text_message, text_of
-from palimpsest.session.compactor import TokenCountInput
+from palimpsest.session.compacting.compactor import TokenCountInput
 from palimpsest.session.manager import SessionManager
 from palimpsest.session.session import Session
 

@@ -11,9 +11,9 @@ from compaction_rig import Listening, Summarizer, fact, originals, shown, talk
 
 from palimpsest.compaction.head_tail import create_compact_function
 from palimpsest.messages import Message, text_message, text_of
-from palimpsest.session.compaction_attempts import STEP_PAUSE_MS
-from palimpsest.session.compaction_jobs import CompactionJobs
-from palimpsest.session.compactor import STEPS_AT_ONCE, TokenCountInput
+from palimpsest.session.compacting.attempts import STEP_PAUSE_MS
+from palimpsest.session.compacting.compactor import STEPS_AT_ONCE, TokenCountInput
+from palimpsest.session.compacting.jobs import CompactionJobs
 from palimpsest.session.session import Session
 
 STEP = 40
@@ -23,8 +23,8 @@ NEXT = STEP_PAUSE_MS / 1000
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Steps of 40 messages instead of 2,000."""
-    monkeypatch.setattr("palimpsest.session.compaction_steps.STEP_MESSAGES", STEP)
-    monkeypatch.setattr("palimpsest.session.compaction_steps.NEIGHBOURS", 8)
+    monkeypatch.setattr("palimpsest.session.compacting.steps.STEP_MESSAGES", STEP)
+    monkeypatch.setattr("palimpsest.session.compacting.steps.NEIGHBOURS", 8)
 
 
 def numbered() -> Summarizer:
@@ -300,7 +300,7 @@ async def test_a_counter_is_not_asked_about_more_than_a_step(host: Any) -> None:
         return 30 * len(given.messages)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("palimpsest.session.compactor.STEP_TOKENS", 1_000)
+        patch.setattr("palimpsest.session.compacting.compactor.STEP_TOKENS", 1_000)
         session = Session.create(host).compact_after(600, count)
         session.on_compaction(create_compact_function(numbered(), tail_token_budget=100))
         await session.append_messages(talk(400))

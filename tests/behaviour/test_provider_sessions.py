@@ -21,12 +21,12 @@ from palimpsest.errors import (
 )
 from palimpsest.hosts.interface import Host
 from palimpsest.messages import Message, text_message
-from palimpsest.session.agent_provider import AgentSessionProvider
 from palimpsest.session.changes import ChangeEvent
-from palimpsest.session.compaction_outcomes import TokenCountInput
-from palimpsest.session.provider_session import ProviderSession
+from palimpsest.session.compacting.outcomes import TokenCountInput
+from palimpsest.session.provided.agent import AgentSessionProvider
+from palimpsest.session.provided.interface import UNSET
+from palimpsest.session.provided.session import ProviderSession
 from palimpsest.session.session import Session
-from palimpsest.session.storage_provider import UNSET
 
 
 def said(number: int, words: str = "some words " * 20) -> Message:

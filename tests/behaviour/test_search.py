@@ -8,7 +8,7 @@ import pytest
 
 from palimpsest.errors import InvalidSearchError, SearchError
 from palimpsest.messages import text_message
-from palimpsest.session.search import SearchResult, search_messages
+from palimpsest.search.search import SearchResult, search_messages
 from palimpsest.session.session import Session
 from palimpsest.store.search_index import SearchIndex
 

@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 from support.postgres import PostgresServer, ensure_postgres
 
-from palimpsest.session.postgres import POSTGRES_MIGRATION
+from palimpsest.session.provided.postgres import POSTGRES_MIGRATION
 
 # The contract's tests and their helpers are those of the behaviour tests.
 sys.path.insert(0, str(Path(__file__).parents[1] / "behaviour"))

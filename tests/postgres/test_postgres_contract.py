@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from palimpsest.session.postgres import PostgresContextProvider, PostgresSessionProvider
+from palimpsest.session.provided.postgres import PostgresContextProvider, PostgresSessionProvider
 from palimpsest.session.session import Session
 from tests.behaviour import test_session_contract as contract
 from tests.behaviour.storages import Storage

@@ -11,7 +11,7 @@ from support.npm_postgres import DOCUMENTED_TABLES
 from support.paths import NODE_MODULES, ROOT
 
 from palimpsest.messages import Message, text_message, text_of
-from palimpsest.session.postgres import (
+from palimpsest.session.provided.postgres import (
     POSTGRES_MIGRATION,
     PostgresContextProvider,
     PostgresSearchProvider,

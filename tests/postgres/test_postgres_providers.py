@@ -15,7 +15,7 @@ from support.npm_postgres import DOCUMENTED_TABLES
 
 from palimpsest.errors import ContextBlockError, InvalidMessageError
 from palimpsest.messages import Message, text_message
-from palimpsest.session.postgres import (
+from palimpsest.session.provided.postgres import (
     POSTGRES_MIGRATION,
     PostgresContextProvider,
     PostgresSearchProvider,

@@ -22,7 +22,7 @@ class SlowClock(LocalHost):
 def test_a_step_that_takes_long_does_not_take_the_next_one_with_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("palimpsest.session.compaction_steps.STEP_MESSAGES", 40)
+    monkeypatch.setattr("palimpsest.session.compacting.steps.STEP_MESSAGES", 40)
     host = SlowClock()
     steps_of_alarm: list[int] = []
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from palimpsest.errors import LimitError
 from palimpsest.hosts.local import LocalHost
 from palimpsest.messages import text_message
-from palimpsest.session.search import search_messages
+from palimpsest.search.search import search_messages
 from palimpsest.store.search_index import (
     SITTING_PAUSE,
     SITTING_ROWS,

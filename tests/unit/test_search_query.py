@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from palimpsest.session.search_query import MAX_TERMS, Query, Variant, parse_any, parse_query
-from palimpsest.session.search_tables import CATEGORIES, DERIVED, IRREGULAR, SYNONYMS
-from palimpsest.session.search_words import STOP_WORDS, base_forms, other_forms
+from palimpsest.search.query import MAX_TERMS, Query, Variant, parse_any, parse_query
+from palimpsest.search.tables import CATEGORIES, DERIVED, IRREGULAR, SYNONYMS
+from palimpsest.search.words import STOP_WORDS, base_forms, other_forms
 
 
 def parsed(text: str) -> Query:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from palimpsest.session.ranking import (
+from palimpsest.search.dates import AFTERTHOUGHT, DAY, named_times
+from palimpsest.search.ranking import (
     BROAD,
     PAUSE,
     Question,
@@ -19,8 +20,7 @@ from palimpsest.session.ranking import (
     weigh_lengths,
     weigh_variants,
 )
-from palimpsest.session.search_dates import AFTERTHOUGHT, DAY, named_times
-from palimpsest.session.search_snippets import Highlighter, inflections, snippet
+from palimpsest.search.snippets import Highlighter, inflections, snippet
 from palimpsest.store.search_index import SITTING_ROWS
 from palimpsest.store.search_reader import Candidate
 from palimpsest.store.search_text import (

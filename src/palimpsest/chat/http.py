@@ -20,9 +20,9 @@ from palimpsest.errors import UnknownMessageError
 from palimpsest.hosts.interface import HttpResponse
 from palimpsest.interchange import Conversation, read_conversation
 from palimpsest.messages import MAX_ID_LENGTH, Message, dump_json, text_message, text_of
+from palimpsest.search.search import SearchResult
 from palimpsest.session.exchange import export_lines, import_conversation
 from palimpsest.session.manager import MAX_NAME_LENGTH
-from palimpsest.session.search import SearchResult
 from palimpsest.store import turns as rows
 from palimpsest.store.turns import StoredTurn
 

@@ -8,9 +8,9 @@ from typing import Any, overload
 from palimpsest.errors import SessionNameError, UnknownSessionError
 from palimpsest.hosts.interface import host_of
 from palimpsest.messages import MAX_ID_LENGTH, Message, text_message, validate_message
-from palimpsest.session.compaction_jobs import CompactionJobs
+from palimpsest.search.search import SearchResult
+from palimpsest.session.compacting.jobs import CompactionJobs
 from palimpsest.session.context import WhenChanged
-from palimpsest.session.search import SearchResult
 from palimpsest.session.searchable import SearchableHistory, render_results
 from palimpsest.session.session import UNSET, Session, StoredCompaction, UnsetType
 from palimpsest.session.tools import text_tool

@@ -10,11 +10,11 @@ from palimpsest.hosts.interface import Host, host_of
 from palimpsest.jobs import Jobs
 from palimpsest.messages import MAX_ID_LENGTH, Message, Part
 from palimpsest.session.changes import ChangeEvent, ChangeKind, ChangeListener, Changes
-from palimpsest.session.compaction_jobs import CompactionJobs
-from palimpsest.session.compactor import Compactor, check_options
+from palimpsest.session.compacting.compactor import Compactor, check_options
+from palimpsest.session.compacting.jobs import CompactionJobs
+from palimpsest.session.compacting.overlay_access import OverlayAccess
 from palimpsest.session.context import ContextBlock, ContextBlocks, WhenChanged, rewritten
 from palimpsest.session.history import History
-from palimpsest.session.overlay_access import OverlayAccess
 from palimpsest.session.tools import context_tools
 from palimpsest.session.writing import Writer
 from palimpsest.store.opening import Stores
@@ -110,7 +110,9 @@ class SessionParts:
         return self
 
     def on_compaction(self, policy: Any) -> Self:
-        """Set what compacts: a function or a policy (see :mod:`palimpsest.session.compactor`).
+        """Set what compacts: a function or a policy.
+
+        See :mod:`palimpsest.session.compacting.compactor`.
 
         :raises CompactionOptionError: it is neither.
         """

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 from palimpsest.hosts.interface import host_of
-from palimpsest.session.entry_search import entry_match, indexed_text
+from palimpsest.search.entries import entry_match, indexed_text
 from palimpsest.store.context import ContextStore
 
 T = TypeVar("T")

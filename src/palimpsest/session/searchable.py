@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
-from palimpsest.session.search import SearchResult
+from palimpsest.search.search import SearchResult
 from palimpsest.store.sessions import SessionRegistry
 
 _SHOWN_CHARACTERS = 2000

@@ -13,12 +13,12 @@ from typing import Any, Self, cast
 from palimpsest.compaction.head_tail import CompactResult
 from palimpsest.errors import InvalidMessageError
 from palimpsest.messages import MAX_TIME_MS, Message, validate_message
+from palimpsest.search.search import SearchResult, search_messages
 from palimpsest.session.changes import UNSET, AppendResult, ChangeEvent, UnsetType
-from palimpsest.session.compaction_jobs import CompactionJobs
+from palimpsest.session.compacting.jobs import CompactionJobs
 from palimpsest.session.history import HistoryPage
 from palimpsest.session.parts import SessionParts, check_session_id, stores_of
-from palimpsest.session.search import SearchResult, search_messages
-from palimpsest.session.storage_provider import check_provider
+from palimpsest.session.provided.interface import check_provider
 from palimpsest.store.reads import TARGET_BYTES
 from palimpsest.store.rows import HistoryRowStat, RecentHistory, StoredCompaction
 
@@ -45,14 +45,14 @@ class Session(SessionParts):
     """
 
     def __new__(cls, owner: Any, *arguments: Any, **options: Any) -> Self:
-        """A :class:`~palimpsest.session.provider_session.ProviderSession` for a storage provider.
+        """A :class:`~palimpsest.session.provided.session.ProviderSession` for a storage provider.
 
         :raises SessionProviderError: it is one, but lacks methods; the text lists them.
         """
         del arguments, options
         if cls is Session and check_provider(owner):
             # Imported here: it is a subclass, and most objects never need it.
-            from palimpsest.session.provider_session import ProviderSession
+            from palimpsest.session.provided.session import ProviderSession
 
             return object.__new__(cast("type[Self]", ProviderSession))
         return object.__new__(cls)
@@ -62,7 +62,7 @@ class Session(SessionParts):
         """The default session (id '') of an agent or a host, or one over a storage provider.
 
         :param owner: an agent, a host, or a
-            :class:`~palimpsest.session.storage_provider.SessionProvider`.
+            :class:`~palimpsest.session.provided.interface.SessionProvider`.
         :raises TypeError: ``owner`` is none of these.
         :raises SessionProviderError: it is a provider, but lacks methods; the text lists them.
         """

@@ -59,7 +59,7 @@ _RUN = re.compile(
 
 
 # What a turn does, as far as its words tell (English). Ranking prefers turns that report over
-# turns that only ask or react; see palimpsest.session.ranking.
+# turns that only ask or react; see palimpsest.search.ranking.
 ASKS = 1
 """The text ends with a question mark."""
 HAS_QUESTION = 2

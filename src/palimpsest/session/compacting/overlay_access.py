@@ -8,7 +8,7 @@ from typing import TypeVar
 from palimpsest.errors import UnknownMessageError
 from palimpsest.hosts.interface import Host
 from palimpsest.messages import Message
-from palimpsest.session.compactor_store import PathEntry
+from palimpsest.session.compacting.store import PathEntry
 from palimpsest.session.history import History
 from palimpsest.store.opening import Stores
 from palimpsest.store.rows import Interval, MessageRow, Overlay, Place, StoredCompaction
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class OverlayAccess:
-    """Implements :class:`palimpsest.session.compactor_store.CompactionStore`."""
+    """Implements :class:`palimpsest.session.compacting.store.CompactionStore`."""
 
     def __init__(
         self,

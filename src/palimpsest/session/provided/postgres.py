@@ -15,11 +15,11 @@ from typing import Any, Protocol, cast
 
 from palimpsest.errors import ContextBlockError, InvalidMessageError, UnknownParentError
 from palimpsest.messages import COMPACTION_PREFIX, Message, dump_json, text_of
+from palimpsest.search.query import parse_query
 from palimpsest.session.changes import UNSET, UnsetType
-from palimpsest.session.overlaying import lay_overlays
-from palimpsest.session.provider_values import milliseconds, overlay_tokens
+from palimpsest.session.provided.overlaying import lay_overlays
+from palimpsest.session.provided.values import milliseconds, overlay_tokens
 from palimpsest.session.providers import SEARCH_LIMIT, resolve
-from palimpsest.session.search_query import parse_query
 from palimpsest.store import postgres as sql
 from palimpsest.store.overlays import overlay_message
 from palimpsest.store.postgres import POSTGRES_MIGRATION

@@ -18,14 +18,15 @@ from palimpsest.compaction.extractive import ExtractiveSummarizer
 from palimpsest.compaction.head_tail import CompactFunction, CompactResult
 from palimpsest.errors import CompactionError
 from palimpsest.messages import Message
-from palimpsest.session.compaction_attempts import (
+from palimpsest.session.compacting.attempts import (
     COOL_DOWN_MS,
     FAILURES_BEFORE_FALLBACK,
     STEP_PAUSE_MS,
     CompactionAttempts,
 )
-from palimpsest.session.compaction_news import Frame, session_frame
-from palimpsest.session.compaction_outcomes import (
+from palimpsest.session.compacting.manual_overlays import insert_manual_overlay
+from palimpsest.session.compacting.news import Frame, session_frame
+from palimpsest.session.compacting.outcomes import (
     CompactionOutcome,
     CompactionRequest,
     RoomReport,
@@ -33,9 +34,8 @@ from palimpsest.session.compaction_outcomes import (
     check_options,
     joined,
 )
-from palimpsest.session.compaction_run import rendered_messages
-from palimpsest.session.compaction_steps import LAST_STEP_SHARE, STEP_TOKENS
-from palimpsest.session.manual_overlays import insert_manual_overlay
+from palimpsest.session.compacting.run import rendered_messages
+from palimpsest.session.compacting.steps import LAST_STEP_SHARE, STEP_TOKENS
 from palimpsest.store.compaction_state import CompactionStatus
 from palimpsest.store.rows import StoredCompaction
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import cache, lru_cache
 
-from palimpsest.session.search_tables import CATEGORIES, DERIVED, IRREGULAR, SYNONYMS
+from palimpsest.search.tables import CATEGORIES, DERIVED, IRREGULAR, SYNONYMS
 
 _STOP_WORDS = """
 a about above after again against all also am an and any are as at be because been before being

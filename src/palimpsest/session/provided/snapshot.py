@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from palimpsest.errors import SessionProviderError
 from palimpsest.messages import COMPACTION_PREFIX, Message, is_compaction_message
-from palimpsest.session.compactor_store import PathEntry
-from palimpsest.session.provider_values import json_bytes, overlay_tokens
+from palimpsest.session.compacting.store import PathEntry
+from palimpsest.session.provided.values import json_bytes, overlay_tokens
 from palimpsest.store.rows import StoredCompaction
 from palimpsest.tokens import count_message_tokens
 
 
 class HistorySnapshot:
-    """Implements :class:`palimpsest.session.compactor_store.PathSource` over one read history."""
+    """Implements :class:`palimpsest.session.compacting.store.PathSource` over one read history."""
 
     def __init__(self, messages: Sequence[Message], overlays: Sequence[StoredCompaction]) -> None:
         """A snapshot.

@@ -1,4 +1,4 @@
-"""Tables of everyday English for :mod:`palimpsest.session.search_words`, which tells their use.
+"""Tables of everyday English for :mod:`palimpsest.search.words`, which tells their use.
 
 Groups are parted by ``;`` and their words by spaces. A category is one line (and what is indented
 under it): its names, a colon, its members. Words of many everyday senses ("kind", "old", "see")

@@ -8,14 +8,14 @@ from typing import Any, Self
 
 from palimpsest.errors import ContextBlockError
 from palimpsest.messages import Part
-from palimpsest.session.compaction_news import CompactionNews
+from palimpsest.session.compacting.news import CompactionNews
 from palimpsest.session.context import ContextBlocks, WhenChanged, rewritten
-from palimpsest.session.provider_compactor import ProviderCompactor
-from palimpsest.session.provider_context import MemorySettings
-from palimpsest.session.provider_host import ProviderHost
-from palimpsest.session.provider_storage import ProviderStorage
+from palimpsest.session.provided.compactor import ProviderCompactor
+from palimpsest.session.provided.context import MemorySettings
+from palimpsest.session.provided.host import ProviderHost
+from palimpsest.session.provided.interface import check_provider
+from palimpsest.session.provided.storage import ProviderStorage
 from palimpsest.session.session import Session
-from palimpsest.session.storage_provider import check_provider
 from palimpsest.store.rows import StoredCompaction
 from palimpsest.tools import Tool
 
@@ -26,7 +26,7 @@ class ProviderParts(Session):
     def __init__(self, owner: Any, session_id: str = "", **options: Any) -> None:
         """A session over a provider.
 
-        :param owner: a :class:`~palimpsest.session.storage_provider.SessionProvider`.
+        :param owner: a :class:`~palimpsest.session.provided.interface.SessionProvider`.
         :param session_id: see :meth:`for_session`; '' leaves the provider as it is.
         :param options: those of :class:`Session`.
         :raises TypeError: it is no provider.

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from palimpsest.errors import SessionProviderError
 from palimpsest.messages import Message, dump_json
-from palimpsest.session.search import SearchResult
-from palimpsest.session.search_snippets import Highlighter
+from palimpsest.search.search import SearchResult
+from palimpsest.search.snippets import Highlighter
 from palimpsest.store.rows import HistoryRowStat, RecentHistory, StoredCompaction
 from palimpsest.store.search_reader import Content
 from palimpsest.tokens import TOKENS_PER_MESSAGE, count_message_tokens, count_string_tokens

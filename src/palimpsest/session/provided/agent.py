@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from palimpsest.messages import Message
+from palimpsest.search.search import SearchResult
 from palimpsest.session.changes import UnsetType
-from palimpsest.session.search import SearchResult
 from palimpsest.session.session import Session
 from palimpsest.store.rows import HistoryRowStat, RecentHistory, StoredCompaction
 
 
 class AgentSessionProvider:
-    """A :class:`~palimpsest.session.storage_provider.SessionProvider` over an agent's database.
+    """A :class:`~palimpsest.session.provided.interface.SessionProvider` over an agent's database.
 
     ``Session.create(agent)`` is the shorter way, and the faster one. The provider is for code that
     takes any provider: a cache or a mirror around it, a copy from one storage to another.

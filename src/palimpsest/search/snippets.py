@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
-from palimpsest.session.search_words import base_forms
+from palimpsest.search.words import base_forms
 from palimpsest.store.search_text import HAS_UNSPACED
 
 SNIPPET_CHARACTERS = 240

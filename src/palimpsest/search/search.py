@@ -8,7 +8,9 @@ from typing import cast
 
 from palimpsest.errors import InvalidSearchError, SearchError, SqlError
 from palimpsest.hosts.interface import MAX_INTEGER
-from palimpsest.session.ranking import (
+from palimpsest.search.dates import named_times
+from palimpsest.search.query import Query, parse_query
+from palimpsest.search.ranking import (
     BROAD,
     NEARNESS,
     Question,
@@ -21,9 +23,7 @@ from palimpsest.session.ranking import (
     weigh_lengths,
     weigh_variants,
 )
-from palimpsest.session.search_dates import named_times
-from palimpsest.session.search_query import Query, parse_query
-from palimpsest.session.search_snippets import Excerpt, Highlighter, snippet
+from palimpsest.search.snippets import Excerpt, Highlighter, snippet
 from palimpsest.store.search_reader import (
     EVERY_POSTING,
     NO_FILTERS,

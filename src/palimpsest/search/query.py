@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from palimpsest.session.search_words import STOP_WORDS, other_forms
+from palimpsest.search.words import STOP_WORDS, other_forms
 from palimpsest.store.search_text import HAS_UNSPACED, segmented, storable
 
 MAX_QUERY_CHARACTERS = 20_000

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from palimpsest.messages import Message
-from palimpsest.session.provider_values import read_compaction
+from palimpsest.session.provided.values import read_compaction
 from palimpsest.store.overlays import overlay_message
 from palimpsest.store.rows import StoredCompaction
 

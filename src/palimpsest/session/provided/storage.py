@@ -7,8 +7,10 @@ from typing import Any, cast
 
 from palimpsest.errors import SessionProviderError
 from palimpsest.messages import COMPACTION_PREFIX, Message, is_compaction_message
+from palimpsest.search.query import parse_query
+from palimpsest.search.search import SearchResult
 from palimpsest.session.changes import UnsetType
-from palimpsest.session.provider_values import (
+from palimpsest.session.provided.values import (
     json_bytes,
     read_compaction,
     read_list,
@@ -20,8 +22,6 @@ from palimpsest.session.provider_values import (
     stat_of,
 )
 from palimpsest.session.providers import resolve
-from palimpsest.session.search import SearchResult
-from palimpsest.session.search_query import parse_query
 from palimpsest.store.rows import HistoryRowStat, RecentHistory, StoredCompaction
 
 

@@ -18,19 +18,19 @@ from palimpsest.compaction.head_tail import CompactFunction, CompactResult
 from palimpsest.compaction.policy import CompactionPolicy
 from palimpsest.errors import CompactionError, CompactionRangeError, UnknownMessageError
 from palimpsest.messages import COMPACTION_PREFIX, Message
-from palimpsest.session.compaction_news import CompactionNews, ErrorHandler
-from palimpsest.session.compaction_outcomes import TokenCountInput
-from palimpsest.session.compaction_run import (
+from palimpsest.session.compacting.news import CompactionNews, ErrorHandler
+from palimpsest.session.compacting.outcomes import TokenCountInput
+from palimpsest.session.compacting.run import (
     CompactionRun,
     CustomFunction,
     PathChanged,
     count_with,
     is_policy,
 )
+from palimpsest.session.compacting.summarizing import TooLittleGain
 from palimpsest.session.context import ContextBlocks
-from palimpsest.session.history_snapshot import HistorySnapshot
-from palimpsest.session.provider_storage import ProviderStorage
-from palimpsest.session.summarizing import TooLittleGain
+from palimpsest.session.provided.snapshot import HistorySnapshot
+from palimpsest.session.provided.storage import ProviderStorage
 from palimpsest.store.rows import StoredCompaction
 from palimpsest.tokens import count_message_tokens
 

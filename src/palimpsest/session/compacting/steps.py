@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from palimpsest.compaction.extractive import ExtractiveSummarizer
 from palimpsest.compaction.policy import CompactionPolicy
-from palimpsest.session.compactor_store import PathEntry
+from palimpsest.session.compacting.store import PathEntry
 
 STEP_MESSAGES = 2_000
 """The most messages of one step."""

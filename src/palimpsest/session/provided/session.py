@@ -21,11 +21,11 @@ from palimpsest.errors import (
     UnknownParentError,
 )
 from palimpsest.messages import COMPACTION_PREFIX, Message, validate_message
+from palimpsest.search.search import MAX_LIMIT, SearchResult
 from palimpsest.session.changes import UNSET, AppendResult, UnsetType
 from palimpsest.session.history import HistoryPage
-from palimpsest.session.provider_parts import ProviderParts
-from palimpsest.session.provider_values import milliseconds
-from palimpsest.session.search import MAX_LIMIT, SearchResult
+from palimpsest.session.provided.parts import ProviderParts
+from palimpsest.session.provided.values import milliseconds
 from palimpsest.session.writing import forgotten_message
 from palimpsest.store.encoding import encode_message
 from palimpsest.store.reads import TARGET_BYTES

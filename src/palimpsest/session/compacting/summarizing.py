@@ -24,7 +24,7 @@ from palimpsest.compaction.standing import (
 from palimpsest.compaction.validation import check_summary
 from palimpsest.errors import ContextOverflowError, SummaryRefusedError
 from palimpsest.messages import Message
-from palimpsest.session.compactor_store import PathEntry, PathSource
+from palimpsest.session.compacting.store import PathEntry, PathSource
 from palimpsest.tokens import count_message_tokens, count_string_tokens
 
 DEFAULT_WINDOW = 32_000

@@ -16,14 +16,14 @@ from palimpsest.compaction.policy import CompactionPolicy, TightPolicy
 from palimpsest.errors import CompactionError
 from palimpsest.hosts.interface import Host
 from palimpsest.messages import Message
-from palimpsest.session.compaction_jobs import CompactionJobs
-from palimpsest.session.compaction_news import CompactionNews, error_text
-from palimpsest.session.compaction_outcomes import (
+from palimpsest.session.compacting.jobs import CompactionJobs
+from palimpsest.session.compacting.news import CompactionNews, error_text
+from palimpsest.session.compacting.outcomes import (
     CompactionOutcome,
     CompactionRequest,
     TokenCountInput,
 )
-from palimpsest.session.compaction_run import (
+from palimpsest.session.compacting.run import (
     CompactionRun,
     CustomFunction,
     PathChanged,
@@ -32,8 +32,8 @@ from palimpsest.session.compaction_run import (
     insert_prepared,
     is_policy,
 )
-from palimpsest.session.compactor_store import CompactionStore
-from palimpsest.session.summarizing import TooLittleGain
+from palimpsest.session.compacting.store import CompactionStore
+from palimpsest.session.compacting.summarizing import TooLittleGain
 from palimpsest.store.compaction_state import CompactionStatus
 from palimpsest.store.rows import StoredCompaction
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from palimpsest.compaction.head_tail import CompactResult
 from palimpsest.errors import CompactionOptionError
 from palimpsest.messages import Message
-from palimpsest.session.compaction_run import is_policy
+from palimpsest.session.compacting.run import is_policy
 from palimpsest.store.rows import StoredCompaction
 
 

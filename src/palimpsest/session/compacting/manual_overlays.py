@@ -5,7 +5,7 @@ from __future__ import annotations
 from palimpsest.compaction.delimiters import strip_frames
 from palimpsest.errors import CompactionRangeError, UnknownMessageError
 from palimpsest.messages import COMPACTION_PREFIX
-from palimpsest.session.compactor_store import CompactionStore
+from palimpsest.session.compacting.store import CompactionStore
 from palimpsest.store.rows import StoredCompaction
 
 

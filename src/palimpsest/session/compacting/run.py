@@ -26,9 +26,9 @@ from palimpsest.compaction.tool_pairs import (
 )
 from palimpsest.errors import CompactionRangeError, SummaryRefusedError
 from palimpsest.messages import COMPACTION_PREFIX, Message
-from palimpsest.session.compaction_steps import StepBounds, neighbourhood
-from palimpsest.session.compactor_store import CompactionStore, PathEntry, PathSource
-from palimpsest.session.summarizing import (
+from palimpsest.session.compacting.steps import StepBounds, neighbourhood
+from palimpsest.session.compacting.store import CompactionStore, PathEntry, PathSource
+from palimpsest.session.compacting.summarizing import (
     DEFAULT_WINDOW,
     RangeSource,
     RangeSummarizer,

@@ -55,8 +55,9 @@ class SessionProvider(Protocol):
         Laying overlays is the provider's part. Going down the path, at each message the newest
         overlay that begins there and ends on this path at it or below is shown in place of its
         whole range, as ``{"id": "compaction_" + its id, "role": "assistant", "parts": [a text
-        part with the summary]}``; :func:`palimpsest.session.overlaying.with_overlays` does this
-        to any path. Empty for an unknown id. A message inside the tree is as good a leaf as any.
+        part with the summary]}``; to any path this is done by
+        :func:`palimpsest.session.provided.overlaying.with_overlays`. Empty for an unknown id. A
+        message inside the tree is as good a leaf as any.
         """
         ...
 

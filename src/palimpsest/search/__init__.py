@@ -1,0 +1,1 @@
+"""Finding messages: a query in plain words, ranked, with snippets."""
