@@ -7,7 +7,7 @@ import base64
 import itertools
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -18,6 +18,7 @@ from palimpsest.chat.calibration import LearnedCounter
 from palimpsest.chat.loop import StepReport, run_loop
 from palimpsest.messages import Message, text_message
 from palimpsest.models import OfflineModel
+from palimpsest.models.interface import Finish, ModelEvent, ModelRequest, TextDelta
 from palimpsest.models.retry import RetryPolicy
 from palimpsest.tokens import TokenCounter
 from palimpsest.tools import Tool, ToolContext, client_tools, make_tools, tool
@@ -583,3 +584,32 @@ async def test_what_was_learned_survives(host: Any) -> None:
     assert again.calibration.ratio == pytest.approx(1.3)
     assert again.calibration.samples == 3
     assert LearnedCounter(host, "openai:other").calibration.samples == 0
+
+
+class Silent:
+    """A model that ends without having said anything."""
+
+    name = "silent"
+    context_window = 8_000
+    max_input_tokens = 7_000
+    max_output_tokens = 1_000
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        yield TextDelta("")
+        yield Finish("stop")
+
+
+async def test_a_model_that_says_nothing_has_not_answered() -> None:
+    chunks = await take(Silent())
+    assert chunks[-1] == {
+        "type": "error",
+        "errorText": "the model gave no answer (it ended with 'stop')",
+    }
+
+
+async def test_an_answer_that_goes_on_may_add_nothing() -> None:
+    part = {"type": "tool-map", "toolCallId": "c1", "state": "output-available", "output": 1}
+    answer: Message = {"id": "m2", "role": "assistant", "parts": [{**part, "input": {}}]}
+    history = [text_message("m1", "user", "Where?"), answer]
+    chunks = await take(Silent(), history)
+    assert chunks[-1]["type"] == "finish"

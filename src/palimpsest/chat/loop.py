@@ -19,7 +19,12 @@ from palimpsest.chat.approvals import ApprovalSeal
 from palimpsest.chat.calls import CallRunner, answered_approvals
 from palimpsest.chat.fitting import RUN_MESSAGE_ID, Fitted, RequestFitter
 from palimpsest.chat.step import Chunk, Ids, Step
-from palimpsest.errors import AbortedError, ContextOverflowError, ModelError
+from palimpsest.errors import (
+    AbortedError,
+    ContextOverflowError,
+    ModelError,
+    ModelResponseError,
+)
 from palimpsest.messages import Message, Part, tool_parts
 from palimpsest.models.interface import Model, ModelRequest, ToolChoice, Usage
 from palimpsest.tokens import TokenCounter, count_string_tokens, count_tools_tokens
@@ -179,6 +184,11 @@ class _Run:
             async with aclosing(self._model_step(step, fitter, tool_choice, number)) as events:
                 async for chunk in events:
                     yield chunk
+            if number == 1 and step.empty and not self._goes_on():
+                raise ModelResponseError(
+                    "the model gave no answer"
+                    + (f" (it ended with {step.finish_reason!r})" if step.finish_reason else "")
+                )
             outcome = runner.run(step.calls, allowed=tool_choice != "none")
             async with aclosing(outcome) as results:
                 async for chunk in results:
@@ -196,6 +206,10 @@ class _Run:
             f"the model kept calling tools for {self.max_steps} steps, the most one answer may "
             "take, and gave no answer"
         )
+
+    def _goes_on(self) -> bool:
+        """Whether this run goes on with an answer, to which a model need not add anything."""
+        return bool(self.history) and self.history[-1].get("role") == "assistant"
 
     async def _read_context(self) -> None:
         self.history = await self.context()
