@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import http.client
 import os
 import signal
@@ -14,6 +15,7 @@ from contextlib import closing
 from pathlib import Path
 
 from support import setup
+from support.dev_output import PROBE, RELOADING, DevOutput
 from support.errors import SetupError
 from support.packages import ensure_worker_packages
 from support.paths import ROOT, STATE
@@ -22,16 +24,6 @@ from support.wrangler import dev_command, environment
 
 READY_SECONDS = 120.0
 _ENDED_ON_REQUEST = (0, -signal.SIGINT, -signal.SIGTERM, 130, 143)
-_TABLE = ("┌", "├", "│", "└", "Attaching additional modules")
-_PROBE = "/agents/"
-_HIDDEN = (
-    "Ready on",
-    "Unable to fetch the `Request.cf`",
-    "getaddrinfo",
-    "    at ",
-    "No bindings",
-    f"GET {_PROBE} 400",
-)
 
 
 def prepare() -> None:
@@ -51,27 +43,51 @@ def serve(port: int, ip: str, state: Path | None) -> int:
 
     :raises SetupError: set-up failed, the port is taken, or wrangler did not start.
     """
-    prepare()
     _check_port(ip, port)
-    command = dev_command(port, state or STATE, ip)
+    prepare()
+    _check_port(ip, port)  # setting up may have taken minutes
+    state = (state or STATE).resolve()
+    command = dev_command(port, state, ip)
+    sources = _Sources()
+    was_ready = False
     while True:
-        code, was_ready = _run(command, ip, port)
+        sources.note()
+        code, is_ready = _run(command, ip, port, state, sources)
+        was_ready = was_ready or is_ready
         if code in _ENDED_ON_REQUEST or not was_ready:
             return 0 if code in _ENDED_ON_REQUEST else code
         print("\nThe server ended (see above). It starts again when src/ or wrangler.toml changes.")
         sys.stdout.flush()
-        before = _watched()
-        while _watched() == before:
+        while not sources.have_changed():
             time.sleep(0.3)
 
 
-def _watched() -> dict[Path, int]:
-    """When what the Worker is made of was last changed."""
-    files = [ROOT / "wrangler.toml", *(ROOT / "src").rglob("*.py")]
-    return {file: file.stat().st_mtime_ns for file in files if file.is_file()}
+class _Sources:
+    """What the Worker is made of, as it was when wrangler last read it.
+
+    A correction that is saved while the server is still ending counts as a change.
+    """
+
+    def __init__(self) -> None:
+        self._read = self._now()
+
+    def note(self) -> None:
+        """Wrangler reads the files now."""
+        self._read = self._now()
+
+    def have_changed(self) -> bool:
+        """Whether a file was changed, added or removed since."""
+        return self._now() != self._read
+
+    @staticmethod
+    def _now() -> dict[Path, int]:
+        files = [ROOT / "wrangler.toml", *(ROOT / "src").rglob("*.py")]
+        return {file: file.stat().st_mtime_ns for file in files if file.is_file()}
 
 
-def _run(command: list[str], ip: str, port: int) -> tuple[int, bool]:
+def _run(
+    command: list[str], ip: str, port: int, state: Path, sources: _Sources
+) -> tuple[int, bool]:
     """Run wrangler until it ends: its exit code, and whether it was ready before."""
     process = subprocess.Popen(
         command,
@@ -92,13 +108,13 @@ def _run(command: list[str], ip: str, port: int) -> tuple[int, bool]:
 
     signal.signal(signal.SIGINT, stop)
     signal.signal(signal.SIGTERM, stop)
-    reader = threading.Thread(target=_copy_output, args=(process,), daemon=True)
+    reader = threading.Thread(target=_copy_output, args=(process, sources), daemon=True)
     reader.start()
     ready = False
     try:
         ready = _wait_until_ready(process, ip, port)
         if ready:
-            print(_welcome(port), flush=True)
+            print(_welcome(port, state), flush=True)
         code = process.wait()
     finally:
         _end(process)
@@ -112,15 +128,23 @@ def _check_port(ip: str, port: int) -> None:
         try:
             probe.bind((ip, port))
         except OSError as error:
-            raise SetupError(f"port {port} on {ip} is not free ({error}): use --port") from None
+            if error.errno == errno.EADDRINUSE:
+                raise SetupError(
+                    f"port {port} on {ip} is in use, perhaps by another scripts/dev: choose "
+                    "another one with --port"
+                ) from None
+            raise SetupError(f"cannot listen on port {port} of {ip}: {error}") from None
 
 
-def _copy_output(process: subprocess.Popen[str]) -> None:
-    """Show wrangler's output without its list of modules and what it says about being offline."""
+def _copy_output(process: subprocess.Popen[str], sources: _Sources) -> None:
+    """Show of wrangler's output what a user of the development server can act on."""
     assert process.stdout is not None
+    output = DevOutput(colors=sys.stdout.isatty())
     for line in process.stdout:
-        text = line.rstrip()
-        if text and not text.startswith(_TABLE) and not any(part in text for part in _HIDDEN):
+        if RELOADING in line:
+            sources.note()
+        text = output.shown(line)
+        if text is not None:
             print(text, flush=True)
 
 
@@ -132,7 +156,7 @@ def _wait_until_ready(process: subprocess.Popen[str], ip: str, port: int) -> boo
         try:
             connection = http.client.HTTPConnection(host, port, timeout=30)
             with closing(connection):
-                connection.request("GET", _PROBE)
+                connection.request("GET", PROBE)
                 connection.getresponse().read()
             return True
         except (OSError, http.client.HTTPException):
@@ -143,13 +167,14 @@ def _wait_until_ready(process: subprocess.Popen[str], ip: str, port: int) -> boo
     return False
 
 
-def _welcome(port: int) -> str:
+def _welcome(port: int, state: Path) -> str:
     url = f"http://localhost:{port}"
+    kept = state.relative_to(ROOT) if state.is_relative_to(ROOT) else state
     return (
         f"\nReady on {url}\n"
         f"  Chat in a page:      {url}/\n"
         f"  Chat in a terminal:  .venv/bin/palimpsest chat {url}/agents/assistant/default\n"
-        "  Stop with Ctrl-C; conversations are kept in .state/.\n"
+        f"  Stop with Ctrl-C; conversations are kept in {kept}/.\n"
     )
 
 

@@ -32,7 +32,7 @@ def snapshot_options(config: bytes) -> list[str]:
     try:
         directory = ensure_snapshot(worker)
     except (WorkerdError, SetupError) as error:
-        print(f"starting without a memory snapshot: {error}", file=sys.stderr)
+        print(f"no memory snapshot of this code can be made: {error}", file=sys.stderr)
         return []
     return ["--python-snapshot-dir", str(directory), "--python-load-snapshot", SNAPSHOT_NAME]
 
