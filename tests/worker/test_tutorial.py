@@ -187,8 +187,19 @@ def test_step_6_the_tests_pass(clone: Path) -> None:
 
 def test_step_7_the_changed_worker_can_be_deployed_and_the_token_opens_it(clone: Path) -> None:
     """Everything short of an account: the dry run is the command's own, and uploads nothing."""
-    assert "node_modules/.bin/wrangler deploy --dry-run" in COMMANDS
     (clone / "src" / "entry.py").write_text(ENTRY, encoding="utf-8")
+    (command,) = [command for command in COMMANDS if command.endswith("--dry-run")]
+    assert {command.split()[0] for command in COMMANDS if "wrangler" in command} == {"npx"}
+    dry_run = subprocess.run(
+        shlex.split(command),
+        cwd=clone,
+        env={**os.environ, "WRANGLER_SEND_METRICS": "false"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert dry_run.returncode == 0, dry_run.stdout + dry_run.stderr
+    assert "Total Upload" in dry_run.stdout
     plain, gzipped = upload_size(clone)
     assert 0 < gzipped < UPLOAD_LIMIT_KIB
     assert gzipped < plain

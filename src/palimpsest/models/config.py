@@ -167,6 +167,6 @@ class _Variables:
         if needed and not value:
             raise ConfigurationError(
                 f"{name} is not set: put it into .dev.vars, or deploy it with "
-                f"'wrangler secret put {name}'"
+                f"'npx wrangler secret put {name}'"
             )
         return Secret(value)
