@@ -94,7 +94,7 @@ test("/compact is a command, and is not stored as a message", async () => {
   const page = await openPage(context, agent);
   await write(page, "/compact");
   await page.locator("section.palimpsest").waitFor();
-  await page.getByText(/Summarised: .* tokens/).waitFor();
+  await page.getByText(/Summarized: .* tokens/).waitFor();
   assert.equal(await messages(page, "user").getByText("/compact").count(), 0);
   await close();
 });
@@ -251,5 +251,16 @@ test("the conversation can be exported", async () => {
   assert.equal(lines[0].type, "session");
   assert.deepEqual(lines.filter((line) => line.type === "message").map((line) => line.message.role), ["user", "assistant"]);
   assert.equal(await field(page).isVisible(), true);
+  await close();
+});
+
+test("the agent's own work is listed, and offers no way to cancel what it needs", async () => {
+  const { context, close } = await openBrowser();
+  const page = await openPage(context, freshAgent());
+  await exchange(page, "good morning");
+  await openMemory(page);
+  const schedules = panel(page).getByRole("region", { name: "Schedules" });
+  await schedules.getByText("Clear finished streams").waitFor();
+  assert.equal(await schedules.getByRole("button", { name: /^Cancel/ }).count(), 0);
   await close();
 });

@@ -94,7 +94,7 @@ def test_compaction_and_its_command(running: Workerd) -> None:
     urlopen(Request(url, data=json.dumps(body).encode(), method="POST"), timeout=SECONDS).close()
     result = chat(running.url, "/compact")
     assert result.returncode == 0, result.stderr
-    assert "Summarised:" in result.stdout
+    assert "Summarized:" in result.stdout
     assert len(stored(running.url)) == 20
 
 

@@ -87,7 +87,7 @@ class Endpoints:
         return cast("dict[str, Any]", await self._ask("GET", "memory"))
 
     async def compact(self) -> dict[str, Any]:
-        """Summarise older messages now."""
+        """Summarize older messages now."""
         return cast("dict[str, Any]", await self._ask("POST", "compact", {}))
 
     async def sessions(self) -> list[dict[str, Any]]:

@@ -54,7 +54,7 @@ class TurnEnded:
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """The state of summarising: ``phase`` is idle or compacting; counts are tokens."""
+    """The state of summarizing: ``phase`` is idle or compacting; counts are tokens."""
 
     phase: str
     token_estimate: int | None
@@ -63,7 +63,7 @@ class Compaction:
 
 @dataclass(frozen=True, slots=True)
 class CompactionFailed:
-    """Summarising failed; nothing was changed."""
+    """Summarizing failed; nothing was changed."""
 
     error: str
 

@@ -23,7 +23,7 @@ from palimpsest.cli.lines import in_daemon_thread
 from palimpsest.cli.terminal import TerminalView, shorten
 
 HELP = """\
-/compact          summarise older messages now
+/compact          summarize older messages now
 /search WORDS     search all chats
 /memory           tokens, summaries and context blocks
 /history          the latest messages
@@ -105,7 +105,7 @@ class InteractiveChat:
             case "compact":
                 result = await endpoints.compact()
                 if not result.get("compacted"):
-                    reason = result.get("reason") or "There is nothing to summarise yet."
+                    reason = result.get("reason") or "There is nothing to summarize yet."
                     self._view.note(str(reason))
             case "search":
                 self._view.hits(await endpoints.search(rest))
@@ -183,7 +183,7 @@ class InteractiveChat:
             case Compaction(phase, estimate, _):
                 self._show_compaction(phase, estimate)
             case CompactionFailed(error):
-                self._view.problem(f"Summarising failed, nothing was changed: {error}")
+                self._view.problem(f"Summarizing failed, nothing was changed: {error}")
             case Connected(True):
                 self._view.note("Connected again.")
             case Disconnected(reason, seconds):
@@ -196,7 +196,7 @@ class InteractiveChat:
     def _show_compaction(self, phase: str, estimate: int | None) -> None:
         # The state is also told at every append; only its beginning and end are news.
         if phase == "compacting" and not self._compacting:
-            self._view.note("Summarising older messages…")
+            self._view.note("Summarizing older messages…")
         elif phase == "idle" and self._compacting:
-            self._view.note(f"Summarised; the context now holds {estimate} tokens.")
+            self._view.note(f"Summarized; the context now holds {estimate} tokens.")
         self._compacting = phase == "compacting"

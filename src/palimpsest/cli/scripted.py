@@ -96,9 +96,9 @@ class ScriptedChat:
             self._output.write({"event": event, **record})
         elif record.get("compacted"):
             before, after = record.get("tokensBefore"), record.get("tokensAfter")
-            self._view.note(f"Summarised: {before} → {after} tokens.")
+            self._view.note(f"Summarized: {before} → {after} tokens.")
         else:
-            self._view.note(str(record.get("reason") or "Nothing to summarise."))
+            self._view.note(str(record.get("reason") or "Nothing to summarize."))
         return True
 
     def _report_hits(self, hits: list[dict[str, Any]]) -> bool:
@@ -146,7 +146,7 @@ class ScriptedChat:
             case TurnEnded(_, outcome, _, _) if outcome != "completed":
                 self._errors.note(f"The answer ended: {outcome}.")
             case CompactionFailed(error):
-                self._errors.note(f"Summarising failed, nothing was changed: {error}")
+                self._errors.note(f"Summarizing failed, nothing was changed: {error}")
             case Disconnected(reason, seconds):
                 self._errors.note(f"Connection lost ({reason}); trying again in {seconds:g} s.")
             case Refused(code, reason):

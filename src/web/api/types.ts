@@ -107,7 +107,7 @@ export interface CompactResult {
   compacted: boolean;
   tokensBefore?: number;
   tokensAfter?: number;
-  /** Tokens of a long backlog that the agent goes on summarising in the background. */
+  /** Tokens of a long backlog that the agent goes on summarizing in the background. */
   tokensRemaining?: number;
   overlayId?: string;
   reason?: string;

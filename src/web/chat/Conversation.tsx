@@ -37,7 +37,7 @@ function Empty() {
   return (
     <div className="empty">
       <h2>A fresh page</h2>
-      <p>Write below. Older messages are summarised as the conversation grows; nothing you write is erased.</p>
+      <p>Write below. Older messages are summarized as the conversation grows; nothing you write is erased.</p>
     </div>
   );
 }

@@ -62,8 +62,8 @@ export function Announcer({ messages, busy, compacting }: { messages: ChatMessag
     else if (!busy && was.busy) {
       const last = messages.at(-1);
       if (last?.role === "assistant") setText(`Answer: ${plainText(last).slice(0, 600) || "no text"}`);
-    } else if (compacting && !was.compacting) setText("Older messages are being summarised.");
-    else if (!compacting && was.compacting) setText("Summarising has ended.");
+    } else if (compacting && !was.compacting) setText("Older messages are being summarized.");
+    else if (!compacting && was.compacting) setText("Summarizing has ended.");
   }, [busy, compacting, messages]);
   return (
     <div className="visually-hidden" role="status" aria-live="polite">

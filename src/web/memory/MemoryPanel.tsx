@@ -42,15 +42,23 @@ function Checkpoints({ memory, onOpen }: { memory: MemoryState; onOpen: (id: str
 }
 
 const ownJobs: Record<string, string> = {
-  "session.compaction": "Summarise older messages",
+  "session.compaction": "Summarize older messages",
   "chat:sweep": "Clear finished streams",
+  "chat:wake": "Go on with waiting messages",
   "chat:delete": "Delete a chat for good",
 };
+
+/** Work without which turns would wait and chunks stay for ever: the agent refuses to cancel it. */
+const keptJobs = new Set(["chat:sweep", "chat:wake"]);
 
 /** What a job does: the user's own callback, or one of the agent's own jobs in plain words. */
 function jobName(schedule: Schedule): string {
   const callback = (schedule.payload as { callback?: unknown } | null | undefined)?.callback;
   return typeof callback === "string" ? callback : (ownJobs[schedule.callback] ?? schedule.callback);
+}
+
+function mayCancel(schedule: Schedule): boolean {
+  return schedule.status === "dead" || !keptJobs.has(schedule.callback);
 }
 
 function Schedules({ memory, cancel }: { memory: MemoryState; cancel: (id: string) => void }) {
@@ -63,7 +71,9 @@ function Schedules({ memory, cancel }: { memory: MemoryState; cancel: (id: strin
           <span className="quiet">
             {schedule.status ?? schedule.type} · <time title={formatFullTime(schedule.timeMs)}>{formatRelative(schedule.timeMs)}</time>
           </span>
-          <IconButton icon="close" label={`Cancel ${jobName(schedule)}`} onClick={() => cancel(schedule.id)} />
+          {mayCancel(schedule) && (
+            <IconButton icon="close" label={`Cancel ${jobName(schedule)}`} onClick={() => cancel(schedule.id)} />
+          )}
         </li>
       ))}
     </ul>
@@ -99,7 +109,7 @@ export const MemoryPanel = memo(
               <Section title="Context">
                 <Meter memory={memory} />
                 <div className="row compaction" data-phase={memory.phase}>
-                  <span className="phase" role="status">{compacting ? "Summarising older messages…" : "At rest"}</span>
+                  <span className="phase" role="status">{compacting ? "Summarizing older messages…" : "At rest"}</span>
                   <IconButton icon="lay" label="Compact now" showLabel disabled={compacting} onClick={memory.compact} />
                 </div>
                 {memory.lastError && <p className="notice failure">Last attempt failed: {memory.lastError}</p>}

@@ -66,7 +66,7 @@ export function Meter({ memory }: { memory: MemoryState }) {
         ))}
         {tokenThreshold !== null && (
           <li>
-            <i className="swatch threshold" /> Summarises at <span>{formatTokens(tokenThreshold)}</span>
+            <i className="swatch threshold" /> Summarizes at <span>{formatTokens(tokenThreshold)}</span>
           </li>
         )}
       </ul>

@@ -78,7 +78,7 @@ export function useMemory(agent: Agent, api: AgentApi, session: string): MemoryS
       } else if (frame.type === "cf_agent_session_error") {
         const error = String(frame.error ?? "unknown reason");
         setMemory((old) => ({ ...old, lastError: error }));
-        toasts.failure(new Error(`Summarising failed: ${error} Nothing was changed.`));
+        toasts.failure(new Error(`Summarizing failed: ${error} Nothing was changed.`));
         refresh();
       } else refresh();
     },
@@ -91,13 +91,13 @@ export function useMemory(agent: Agent, api: AgentApi, session: string): MemoryS
     api
       .compact(session)
       .then((result) => {
-        if (!result.compacted) toasts.note(result.reason ?? "There is nothing to summarise yet.");
+        if (!result.compacted) toasts.note(result.reason ?? "There is nothing to summarize yet.");
         else if (result.tokensBefore !== undefined && result.tokensAfter !== undefined)
           toasts.note(
-            `Summarised: ${formatTokens(result.tokensBefore)} → ${formatTokens(result.tokensAfter)} tokens.` +
+            `Summarized: ${formatTokens(result.tokensBefore)} → ${formatTokens(result.tokensAfter)} tokens.` +
               (result.tokensRemaining ? ` ${formatTokens(result.tokensRemaining)} more follow in the background.` : ""),
           );
-        else toasts.note("Older messages were summarised.");
+        else toasts.note("Older messages were summarized.");
       }, toasts.failure)
       .finally(() => {
         setMemory((old) => ({ ...old, phase: "idle" }));
