@@ -29,8 +29,8 @@ class Chronicler(ChatAgent):
 
     async def write_digest(self, payload: None, run: ScheduledRun) -> None:
         """Sum up what came since the last digest; nothing is written where nothing was said."""
-        since = self.state["last"]
-        news = await self.messages_since(since)
+        since, until = self.state["last"], self.host.now()
+        news = await self.messages_between(since, until)
         if not news:
             return
         text = ExtractiveSummarizer().summarize_messages(news, MOST_TOKENS)
@@ -38,23 +38,29 @@ class Chronicler(ChatAgent):
             "id": f"digest-{since}",  # the same if this run is cut short and made again
             "role": "assistant",
             "parts": [{"type": "text", "text": text}],
-            "metadata": {"createdAt": run.due_ms},
+            "metadata": {"createdAt": run.due_ms, "until": until},
         }
-        await self.session(DIGEST).append_message(digest)
-        self.set_state({"last": run.due_ms, "digests": self.state["digests"] + 1})
+        added = await self.session(DIGEST).append_message(digest)
+        last = added.message["metadata"]["until"]  # an earlier try's, if that stored its digest
+        self.set_state({"last": last, "digests": self.state["digests"] + 1})
         self.broadcast({"type": "digest", "text": text})
 
-    async def messages_since(self, since_ms: int) -> list[Message]:
-        """What was said after a time, in every session but the digests' own, oldest first."""
+    async def messages_between(self, since_ms: int, until_ms: int) -> list[Message]:
+        """What was said after one time and up to another, in every session but the digests' own.
+
+        Each session's oldest first.
+        """
         found: list[Message] = []
         for info in await self.sessions.list():
             if info.id == DIGEST or info.updated_at <= since_ms:
                 continue
             session = self.session(info.id)
             async for message in session.history(newest_first=True, overlays=False):
-                if (await session.get_created_at(message["id"]) or 0) <= since_ms:
+                said_at = await session.get_created_at(message["id"]) or 0
+                if said_at <= since_ms:
                     break
-                found.insert(0, message)
+                if said_at <= until_ms:
+                    found.insert(0, message)
         return found
 
     @callable_method

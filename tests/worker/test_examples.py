@@ -134,7 +134,7 @@ def test_scheduled_digest(start_worker: StartWorker) -> None:
     client = client_of(running, "chronicler", "work")
     client.ask("Please remember: the invoice 4711 must be paid by Friday.")
     digest = wait_for(lambda: call_method(client, "latest_digest"), seconds=15)
-    assert "4711" in digest
+    assert "Please remember: the invoice 4711" in digest
     shown = get_json(f"{running.url}/agents/chronicler/ada/get-messages?session=digest")
     assert texts_of(shown, "assistant") == [digest]
 
@@ -145,7 +145,8 @@ def test_scheduled_digest(start_worker: StartWorker) -> None:
         return newest if "room 12" in newest else ""
 
     digest = wait_for(second, seconds=15)
-    assert "4711" not in digest, "each digest holds what is new"
+    # An answer that was not there yet when the first digest was written is new, too.
+    assert "Please remember" not in digest, "each digest holds what is new"
     schedules = get_json(f"{running.url}/agents/chronicler/ada/status")["schedules"]
     assert schedules, "the schedule stays"
     client.close()
