@@ -10,7 +10,7 @@ import asyncio
 import dataclasses
 import functools
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from typing import Any
 
 from palimpsest.compaction.policy import CompactionPolicy, TightPolicy
 from palimpsest.errors import CompactionError
@@ -30,7 +30,7 @@ from palimpsest.session.compacting.run import (
     Prepared,
     count_with,
     insert_prepared,
-    is_policy,
+    trigger_of,
 )
 from palimpsest.session.compacting.store import CompactionStore
 from palimpsest.session.compacting.summarizing import TooLittleGain
@@ -89,11 +89,7 @@ class CompactionAttempts:
     @property
     def trigger_tokens(self) -> int | None:
         """Compaction starts at this many tokens; None when it never starts by itself."""
-        if self._policy is None:
-            return None
-        if is_policy(self._policy):
-            return cast("CompactionPolicy", self._policy).trigger_tokens(self._threshold)
-        return None if self._threshold is None else self._threshold + 1
+        return trigger_of(self._policy, self._threshold)
 
     def estimate(self, status: CompactionStatus | None = None) -> int:
         """Tokens of the next prompt: the estimate, corrected by the provider's last report."""

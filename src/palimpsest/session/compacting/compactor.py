@@ -14,8 +14,7 @@ import functools
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
-from palimpsest.compaction.extractive import ExtractiveSummarizer
-from palimpsest.compaction.head_tail import CompactFunction, CompactResult
+from palimpsest.compaction.head_tail import CompactResult
 from palimpsest.errors import CompactionError
 from palimpsest.messages import Message
 from palimpsest.session.compacting.attempts import (
@@ -34,7 +33,7 @@ from palimpsest.session.compacting.outcomes import (
     check_options,
     joined,
 )
-from palimpsest.session.compacting.run import rendered_messages
+from palimpsest.session.compacting.run import policy_or_default, rendered_messages
 from palimpsest.session.compacting.steps import LAST_STEP_SHARE, STEP_TOKENS
 from palimpsest.store.compaction_state import CompactionStatus
 from palimpsest.store.rows import StoredCompaction
@@ -85,9 +84,7 @@ class Compactor(CompactionAttempts):
         :raises CompactionOptionError: a threshold below 0 or not whole, or no function.
         """
         check_options(policy, threshold, token_counter, on_error)
-        if policy is None and threshold is not None:
-            policy = CompactFunction(ExtractiveSummarizer())
-        self._policy = policy
+        self._policy = policy_or_default(policy, threshold)
         self._threshold = threshold
         self._counter = token_counter
         self._news.on_error = on_error

@@ -2,11 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from palimpsest.compaction.delimiters import strip_frames
 from palimpsest.errors import CompactionRangeError, UnknownMessageError
 from palimpsest.messages import COMPACTION_PREFIX
 from palimpsest.session.compacting.store import CompactionStore
 from palimpsest.store.rows import StoredCompaction
+
+
+def overlay_text(summary: str) -> str:
+    """The summary as it is stored.
+
+    :raises CompactionRangeError: it is blank.
+    """
+    text = strip_frames(summary)
+    if not text:
+        raise CompactionRangeError("an overlay needs a summary that is not blank")
+    return text
+
+
+def overlay_ends(overlays: Iterable[StoredCompaction], from_id: str, to_id: str) -> tuple[str, str]:
+    """The first and last message of a range; an end may be the id of an overlay's own message."""
+    shown = {COMPACTION_PREFIX + one.id: one for one in overlays}
+    first, last = shown.get(from_id), shown.get(to_id)
+    return (
+        first.from_message_id if first else from_id,
+        last.to_message_id if last else to_id,
+    )
 
 
 def insert_manual_overlay(
@@ -18,13 +41,8 @@ def insert_manual_overlay(
         path.
     :raises UnknownMessageError: an end does not exist.
     """
-    text = strip_frames(summary)
-    if not text:
-        raise CompactionRangeError("an overlay needs a summary that is not blank")
-    overlays = {COMPACTION_PREFIX + one.id: one for one in store.list_overlays()}
-    first, last = overlays.get(from_id), overlays.get(to_id)
-    begin = first.from_message_id if first else from_id
-    end = last.to_message_id if last else to_id
+    text = overlay_text(summary)
+    begin, end = overlay_ends(store.list_overlays(), from_id, to_id)
     found = {message["id"] for message in store.read_messages([begin, end])}
     for identifier in (begin, end):
         if identifier not in found:

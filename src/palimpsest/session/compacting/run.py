@@ -266,6 +266,24 @@ def is_policy(value: object) -> bool:
     return all(hasattr(value, name) for name in ("plan", "trigger_tokens", "summarize"))
 
 
+def policy_or_default(policy: Any, threshold: int | None) -> Any:
+    """What compacts: a threshold alone stands for head/tail with the extractive summarizer."""
+    if policy is None and threshold is not None:
+        return CompactFunction(ExtractiveSummarizer())
+    return policy
+
+
+def trigger_of(
+    policy: CompactionPolicy | CustomFunction | None, threshold: int | None
+) -> int | None:
+    """The tokens at which compaction starts; None when it never starts by itself."""
+    if policy is None:
+        return None
+    if is_policy(policy):
+        return cast("CompactionPolicy", policy).trigger_tokens(threshold)
+    return None if threshold is None else threshold + 1
+
+
 def rendered_messages(store: PathSource, entries: list[PathEntry]) -> list[Message]:
     """The content of a rendered path, summaries included; entries gone meanwhile are left out."""
     stored: dict[str, Message] = {}

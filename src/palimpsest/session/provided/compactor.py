@@ -12,12 +12,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
-from palimpsest.compaction.delimiters import strip_frames
-from palimpsest.compaction.extractive import ExtractiveSummarizer
-from palimpsest.compaction.head_tail import CompactFunction, CompactResult
+from palimpsest.compaction.head_tail import CompactResult
 from palimpsest.compaction.policy import CompactionPolicy
 from palimpsest.errors import CompactionError, CompactionRangeError, UnknownMessageError
-from palimpsest.messages import COMPACTION_PREFIX, Message
+from palimpsest.messages import Message
+from palimpsest.session.compacting.attempts import FAILURES_BEFORE_FALLBACK, MAX_CONFLICTS
+from palimpsest.session.compacting.compactor import STEPS_AT_ONCE
+from palimpsest.session.compacting.manual_overlays import overlay_ends, overlay_text
 from palimpsest.session.compacting.news import CompactionNews, ErrorHandler
 from palimpsest.session.compacting.outcomes import TokenCountInput
 from palimpsest.session.compacting.run import (
@@ -25,7 +26,8 @@ from palimpsest.session.compacting.run import (
     CustomFunction,
     PathChanged,
     count_with,
-    is_policy,
+    policy_or_default,
+    trigger_of,
 )
 from palimpsest.session.compacting.summarizing import TooLittleGain
 from palimpsest.session.context import ContextBlocks
@@ -33,15 +35,6 @@ from palimpsest.session.provided.snapshot import HistorySnapshot
 from palimpsest.session.provided.storage import ProviderStorage
 from palimpsest.store.rows import StoredCompaction
 from palimpsest.tokens import count_message_tokens
-
-FAILURES_BEFORE_FALLBACK = 3
-"""Failed summaries in a row; the last of them is made without a model instead."""
-
-MAX_CONFLICTS = 3
-"""How often a summary is made anew because its range changed meanwhile."""
-
-STEPS_AT_ONCE = 4
-"""Steps of a long backlog for which a caller waits; the next append goes on where they ended."""
 
 APPENDS_BEFORE_RECOUNT = 50
 """After so many appends the history is counted anew: others may write to the same storage."""
@@ -84,9 +77,7 @@ class ProviderCompactor:
         on_error: ErrorHandler | None,
     ) -> None:
         """Set what compacts and when; a threshold alone stands for head/tail without a model."""
-        if policy is None and threshold is not None:
-            policy = CompactFunction(ExtractiveSummarizer())
-        self._policy = policy
+        self._policy = policy_or_default(policy, threshold)
         self._threshold = threshold
         self._counter = token_counter
         self._news.on_error = on_error
@@ -94,11 +85,7 @@ class ProviderCompactor:
     @property
     def trigger_tokens(self) -> int | None:
         """Compaction starts at this many tokens; None when it never starts by itself."""
-        if self._policy is None:
-            return None
-        if is_policy(self._policy):
-            return cast("CompactionPolicy", self._policy).trigger_tokens(self._threshold)
-        return None if self._threshold is None else self._threshold + 1
+        return trigger_of(self._policy, self._threshold)
 
     # -- the trigger ----------------------------------------------------------------------------
 
@@ -263,13 +250,8 @@ class ProviderCompactor:
             path.
         :raises UnknownMessageError: an end does not exist.
         """
-        text = strip_frames(summary)
-        if not text:
-            raise CompactionRangeError("an overlay needs a summary that is not blank")
-        overlays = {COMPACTION_PREFIX + one.id: one for one in await self._storage.compactions()}
-        first, last = overlays.get(from_id), overlays.get(to_id)
-        begin = first.from_message_id if first else from_id
-        end = last.to_message_id if last else to_id
+        text = overlay_text(summary)
+        begin, end = overlay_ends(await self._storage.compactions(), from_id, to_id)
         for identifier in (begin, end):
             if await self._storage.message(identifier) is None:
                 raise UnknownMessageError(f"no message {identifier!r} in this session")
