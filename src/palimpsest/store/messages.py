@@ -8,19 +8,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from palimpsest.errors import (
-    LimitError,
-    UniqueViolationError,
-    UnknownParentError,
-)
+from palimpsest.errors import UniqueViolationError, UnknownParentError
 from palimpsest.hosts.interface import Sql
 from palimpsest.messages import Message
 from palimpsest.store.encoding import Encoded
-from palimpsest.store.message_tables import (
-    FORGOTTEN,
-    MAX_SEQ,
-    SESSION_SPAN,
-)
+from palimpsest.store.message_tables import FORGOTTEN, SESSION_SPAN
 from palimpsest.store.payloads import (
     PayloadStore,
 )
@@ -157,7 +149,7 @@ class MessageStore:
         number, edits, seq = newest.number, newest.edits, newest.seq + 1
         run = seq if newest.run is None else newest.run
         above = newest
-        entry = self._entry(number, seq, encoded, created_at)
+        entry = self._index.entry(number, seq, encoded.message, created_at)
         try:
             if (
                 self._sql.keeps_writes_together
@@ -179,12 +171,9 @@ class MessageStore:
             if ordered is None or ordered.id != present.id:
                 return self._replace_half(session_id, present, encoded, created_at)
             return Added(present.seq, False)
-        self._remember(
-            session_id,
-            Newest(
-                number, edits, seq, run, above.length + 1, above.tokens + encoded.tokens,
-                above.bytes + encoded.bytes, self._sql.rollbacks,
-            ),
+        self._known[session_id] = Newest(
+            number, edits, seq, run, above.length + 1, above.tokens + encoded.tokens,
+            above.bytes + encoded.bytes, self._sql.rollbacks,
         )  # fmt: skip
         return Added(seq, True)
 
@@ -249,14 +238,9 @@ class MessageStore:
         seq = max(newest.seq + 1, place.next_seq)
         above = Totals(0, 0, 0) if parent is None else self._tree.totals(place, parent)
         self.changed(session_id)
-        entry = self._entry(place.number, seq, encoded, created_at)
+        entry = self._index.entry(place.number, seq, encoded.message, created_at)
         self._insert(entry, seq, place.edits, encoded, created_at, above, parent)
         return Added(seq, True)
-
-    def _entry(self, number: int, seq: int, encoded: Encoded, created_at: int) -> Entry:
-        if seq > MAX_SEQ:
-            raise LimitError(f"one session holds at most {MAX_SEQ} messages in its life")
-        return self._index.entry(number, seq, encoded.message, created_at)
 
     def _insert(
         self,
