@@ -107,9 +107,14 @@ def classify_text(text: str) -> tuple[int, int, float, int]:
     tokens, chars = 0.0, len(text)
     rest = text
     data = text.encode(errors="replace")
+    classes = data.translate(LETTER_CLASSES)
+    digits = classes.count(b"0")
+    first, end = 0, len(text)  # where digits can be
     if text.isascii():
         marks = data.translate(WORD_CLASSES)
         words = marks.count(b" x") + marks.startswith(b"x")
+        if digits:
+            first, end = classes.index(b"0"), classes.rindex(b"0") + _SHORTEST_RUN
     else:
         if found := _OTHER.findall(text):
             other = "".join(found)
@@ -117,9 +122,8 @@ def classify_text(text: str) -> tuple[int, int, float, int]:
             chars -= len(other)
             rest = _OTHER.sub(" ", text)
         words = len(rest.split())
-    digits = data.translate(LETTER_CLASSES).count(b"0")
     dense = _NO_RUNS
-    if digits and DIGIT_IN_RUN.search(rest):
+    if digits and DIGIT_IN_RUN.search(rest, first, end):
         dense = _dense_runs(rest.split())
         words = max(words - dense.runs, 0)
         chars -= dense.chars
