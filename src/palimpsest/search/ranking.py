@@ -213,12 +213,12 @@ class Sittings:
         self._scores: dict[int, float] = {}
         """By the number of sittings that open up to a position."""
         for term in terms if opening else ():
-            if len(term.hits) <= BROAD:
+            if 0 < len(term.hits) <= BROAD:
                 self._add(term)
 
     def _add(self, term: Term) -> None:
         found: dict[int, float] = {}
-        for value, positions in _by_value(term.hits).items() if term.hits else ():
+        for value, positions in _by_value(term.hits).items():
             sittings = Counter(map(bisect_right, repeat(self._opening), positions))
             for sitting, count in sittings.items():
                 found[sitting] = found.get(sitting, 0.0) + value * count
@@ -313,6 +313,8 @@ def weigh_lengths(
     ]
     for term in terms:
         hits = {position: term.hits[position] for position in words.keys() & term.hits.keys()}
+        if not hits:
+            continue
         squares = {
             position: (value * density[words[position]]) ** 2 for position, value in hits.items()
         }
@@ -344,11 +346,9 @@ def _densities(words: Mapping[int, int]) -> dict[int, float]:
 
 def _crowding(positions: Sequence[int], words: Mapping[int, int]) -> list[float]:
     """BM25's term for the length of each position's surroundings, beside the mean length."""
-    around = (
-        map(words.get, [position + offset for position in positions], repeat(0))
-        for offset in NEARNESS
-    )
-    lengths = list(map(sum, zip(*around, strict=True)))
+    lengths = [
+        sum([words.get(position + offset, 0) for offset in NEARNESS]) for position in positions
+    ]
     mean = max(sum(lengths) / len(lengths), 1.0)
     return [
         SATURATION * (1 - SURROUNDINGS_LENGTH + SURROUNDINGS_LENGTH * length / mean)
@@ -392,21 +392,22 @@ def turn_factors(positions: Sequence[int], known: Candidates, question: Question
         who: _speaker_power(*who, question)
         for who in set(zip(known.speakers, known.roles, strict=True))
     }
-    factors: list[float] = []
+    opens, answers = FACTORS["opens"], FACTORS["answers"]
+    powers: list[float] = []
     for position in positions:
         place, before = places[position], places.get(position - 1)
         power = _length_power(known.words[place]) + by_traits[traits[place]]
+        power += by_speaker[known.speakers[place], known.roles[place]]
         if before is None or _opens(
             traits[place], traits[before], said_at[place] - said_at[before]
         ):
-            power += FACTORS["opens"]
+            power += opens
         elif traits[before] & HAS_QUESTION:
-            power += FACTORS["answers"]
-        power += by_speaker[known.speakers[place], known.roles[place]]
+            power += answers
         if times and any(start <= said_at[place] < end for start, end in times):
             power += FACTORS["when"]
-        factors.append(math.exp(power))
-    return factors
+        powers.append(power)
+    return list(map(math.exp, powers))
 
 
 def _traits_power(traits: int, question: Question) -> float:
