@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -164,9 +163,11 @@ def rank_words(terms: Sequence[Term], wanted: int, broad: int = BROAD) -> dict[i
                 scores[position] += rarity * hits[position]
             continue
         near = _near(hits if len(hits) <= broad else _newest(hits, broad), rarity)
-        both = {position: scores[position] + near[position] for position in scores.keys() & near}
-        scores |= near
-        scores |= both
+        for position, value in near.items():
+            if position in scores:
+                scores[position] += value
+            else:
+                scores[position] = value
     return scores
 
 
@@ -192,8 +193,9 @@ def _near(hits: Mapping[int, float], rarity: float) -> dict[int, float]:
     )
     best: dict[int, float] = {}
     for counted, offset, value in steps:  # ascending: a nearer occurrence replaces a farther one
-        around = [position + offset for position in by_value[value]]
-        best |= dict.fromkeys(around, rarity * counted)
+        worth = rarity * counted
+        for position in by_value[value]:
+            best[position + offset] = worth
     return best
 
 
@@ -218,10 +220,9 @@ class Sittings:
 
     def _add(self, term: Term) -> None:
         found: dict[int, float] = {}
-        for value, positions in _by_value(term.hits).items():
-            sittings = Counter(map(bisect_right, repeat(self._opening), positions))
-            for sitting, count in sittings.items():
-                found[sitting] = found.get(sitting, 0.0) + value * count
+        for position, value in term.hits.items():
+            sitting = bisect_right(self._opening, position)
+            found[sitting] = found.get(sitting, 0.0) + value
         rarity = _rarity(len(found), len(self._opening)) * term.weight
         for sitting, value in found.items():
             scored = self._scores.get(sitting, 0.0)
@@ -306,31 +307,25 @@ def weigh_lengths(
         return scores
     density = _densities(words)
     crowding = _crowding(positions, words)
-    # For each distance: where the messages so far before (or behind) the positions are.
-    reach = [
-        ({position - offset: place for place, position in enumerate(positions)}, share * share)
-        for offset, share in NEARNESS.items()
-    ]
+    places = {position: place for place, position in enumerate(positions)}
+    shares = [(offset, share * share) for offset, share in NEARNESS.items()]
     for term in terms:
-        hits = {position: term.hits[position] for position in words.keys() & term.hits.keys()}
-        if not hits:
-            continue
-        squares = {
-            position: (value * density[words[position]]) ** 2 for position, value in hits.items()
-        }
-        near = [0.0] * len(scores)
-        around = [0.0] * len(scores)
-        for reached, share in reach:
-            for position in reached.keys() & hits.keys():
-                place = reached[position]
-                near[place] += squares[position] * share
-                around[place] += hits[position]
-        for place, held in enumerate(around):
-            if held:
-                surroundings = held * (SATURATION + 1) / (held + crowding[place])
-                scores[place] += term.rarity * (
-                    near[place] ** 0.5 + SURROUNDINGS_WEIGHT * surroundings
-                )
+        hits = [
+            (position, value := term.hits[position], (value * density[words[position]]) ** 2)
+            for position in words.keys() & term.hits.keys()
+        ]
+        near: dict[int, float] = {}
+        around: dict[int, float] = {}
+        for offset, share in shares:
+            for position, value, square in hits:
+                place = places.get(position + offset)
+                if place is not None:
+                    near[place] = near.get(place, 0.0) + square * share
+                    around[place] = around.get(place, 0.0) + value
+        rarity = term.rarity
+        for place, held in around.items():
+            surroundings = held * (SATURATION + 1) / (held + crowding[place])
+            scores[place] += rarity * (near[place] ** 0.5 + SURROUNDINGS_WEIGHT * surroundings)
     return scores
 
 
@@ -346,9 +341,10 @@ def _densities(words: Mapping[int, int]) -> dict[int, float]:
 
 def _crowding(positions: Sequence[int], words: Mapping[int, int]) -> list[float]:
     """BM25's term for the length of each position's surroundings, beside the mean length."""
-    lengths = [
-        sum([words.get(position + offset, 0) for offset in NEARNESS]) for position in positions
-    ]
+    lengths = [0] * len(positions)
+    for offset in NEARNESS:
+        for place, position in enumerate(positions):
+            lengths[place] += words.get(position + offset, 0)
     mean = max(sum(lengths) / len(lengths), 1.0)
     return [
         SATURATION * (1 - SURROUNDINGS_LENGTH + SURROUNDINGS_LENGTH * length / mean)
