@@ -350,7 +350,7 @@ async def test_rows_that_do_not_parse_are_shown_in_their_place(host: Any) -> Non
     session = await filled(host, 4)
     for identifier, content in (("m1", "{not json"), ("m2", '["an array"], 7')):
         host.sql.execute(
-            "update assistant_messages set content = ? where id = ?", content, identifier
+            "update assistant_fts set content = ? where message_id = ?", content, identifier
         )
     history = await session.get_history()
     assert ids(history) == ["m0", "m1", "m2", "m3"]

@@ -23,7 +23,7 @@ _BLOCK = (
     " min(case when json_valid(content) then"
     " ifnull(json_type(content, '$.id') = 'text' and json_type(content, '$.role') = 'text'"
     " and json_type(content, '$.parts') = 'array', 0) else 0 end)"
-    " from assistant_ordered_messages"
+    " from assistant_contents"
     " where key between cast(? as integer) and cast(? as integer)"
 )
 
