@@ -78,14 +78,15 @@ create view assistant_contents as select f.id as key, {_OWN} from assistant_fts_
 create view assistant_ordered_messages as
 select f.id as key, {_OWN}, {_PLACE}
 from assistant_fts_content f cross join assistant_messages m
-where m.session = f.id / {SESSION_SPAN} and m.id = {_MESSAGE_ID};
+where m.session = f.id / {SESSION_SPAN} and m.id = {_MESSAGE_ID} and m.seq = f.id % {SESSION_SPAN};
 create view assistant_identified_messages as
 select f.id as key, {_OWN}, {_PLACE}
 from assistant_messages m cross join assistant_fts_content f
 where f.id = m.session * {SESSION_SPAN} + m.seq and {_MESSAGE_ID} = m.id;
 """
 """What of messages is read: of those of a range of keys what is their own, or all of it, and of
-those of some ids all of it: a row of the last is found by ``session`` and ``id``."""
+those of some ids all of it: a row of the last is found by ``session`` and ``id``. The first holds
+the further pieces of very long messages too, whose keys lie above those of all messages."""
 
 TABLES = f"""
 create table assistant_session_numbers (
