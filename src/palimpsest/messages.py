@@ -8,7 +8,8 @@ and part types are kept as they are. JSON keys stay in the ecosystem's camelCase
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import json.encoder
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 from palimpsest.errors import InvalidMessageError, ReservedIdError
@@ -35,13 +36,31 @@ MAX_NESTING = 256
 MAX_MESSAGE_NESTING = 240
 """The same for a message: what carries it to a client or into an export adds levels of its own."""
 
-# No check for cycles: a value that holds itself is nested too deeply like any other, and that is
-# looked for first, because the encoder would end a Worker's process instead of raising an error.
-_COMPACT = json.JSONEncoder(
-    ensure_ascii=False, check_circular=False, separators=(",", ":"), allow_nan=False
-)
+
+def _encoder(*, ensure_ascii: bool) -> Callable[[Any], str]:
+    """Writes compact JSON.
+
+    ``JSONEncoder.encode`` makes an encoder in C at every call, which takes as long as encoding a
+    short message; here one is made for all calls, where there is such a thing.
+    """
+    # No check for cycles: a value that holds itself is nested too deeply like any other, and that
+    # is looked for first, because the encoder would end a Worker's process instead of raising.
+    encoder = json.JSONEncoder(
+        ensure_ascii=ensure_ascii, check_circular=False, separators=(",", ":"), allow_nan=False
+    )
+    make: Any = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return encoder.encode
+    quote = json.encoder.encode_basestring_ascii if ensure_ascii else json.encoder.encode_basestring
+    pieces = make(None, encoder.default, quote, None, ":", ",", False, False, False)
+    return lambda value: "".join(pieces(value, 0))
+
+
+_encode = _encoder(ensure_ascii=False)
+_encode_ascii = _encoder(ensure_ascii=True)
 _CONTAINERS = frozenset({dict, list, tuple})
-_COMPACT_ASCII = json.JSONEncoder(check_circular=False, separators=(",", ":"), allow_nan=False)
+_MAPPINGS = frozenset({dict})
+_MANY = 64
 
 
 def is_nested_deeper(value: Any, limit: int) -> bool:
@@ -49,16 +68,17 @@ def is_nested_deeper(value: Any, limit: int) -> bool:
     level: list[Any] = [value] if type(value) in _CONTAINERS else []
     depth = 0
     while level:
-        inner: dict[int, Any] = {}  # by identity: what is held in two places is looked at once
-        for holder in level:
-            members = cast("dict[Any, Any]", holder).values() if type(holder) is dict else holder
-            for item in cast("Iterable[Any]", members):
-                if type(item) in _CONTAINERS:
-                    inner[id(item)] = item
+        level = [
+            item
+            for holder in level
+            for item in (holder.values() if type(holder) in _MAPPINGS else holder)
+            if type(item) in _CONTAINERS
+        ]
         depth += 1
         if depth > limit:
             return True
-        level = list(inner.values())
+        if len(level) > _MANY:  # what is held in many places is looked at once
+            level = list({id(item): item for item in level}.values())
     return False
 
 
@@ -71,13 +91,13 @@ def dump_json(value: Any, *, max_nesting: int = MAX_NESTING) -> str:
     """
     if is_nested_deeper(value, max_nesting):
         raise RecursionError(f"arrays and objects are nested more than {max_nesting} deep")
-    text = _COMPACT.encode(value)
+    text = _encode(value)
     if text.isascii():
         return text
     try:
         text.encode()
     except UnicodeEncodeError:
-        return _COMPACT_ASCII.encode(value)
+        return _encode_ascii(value)
     return text
 
 
@@ -115,14 +135,15 @@ def validate_message(value: Any) -> Message:
         raise InvalidMessageError(
             f"message field 'parts' must be an array, got {type(parts).__name__}"
         )
-    for index, part in enumerate(cast("list[Any]", parts)):
-        whole = type(part) is dict or isinstance(part, Mapping)
+    listed = list(cast("list[Any]", parts))
+    for index, part in enumerate(listed):
+        whole = type(part) in _MAPPINGS or isinstance(part, Mapping)
         kind = cast("Mapping[str, Any]", part).get("type") if whole else None
         if not isinstance(kind, str) or not kind:
             raise InvalidMessageError(
                 f"message part {index} must be an object with a string 'type': {part!r:.200}"
             )
-    message["parts"] = list(cast("list[Any]", parts))
+    message["parts"] = listed
     return message
 
 

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from itertools import filterfalse
 from typing import NamedTuple
 
+from palimpsest.letters import LETTER_CLASSES, WORD_CLASSES
+
 _LATIN_AND_PUNCTUATION = r"\x00-\u02ff\u0300-\u036f\u1e00-\u1eff\u2000-\u206f\u20a0-\u20cf"
 _OTHER = re.compile(rf"[^{_LATIN_AND_PUNCTUATION}]+|[\u200d\u20e3]+")
 
@@ -34,13 +36,20 @@ _SYMBOL_WEIGHT = 1.9
 """Emoji, arrows, mathematical signs and scripts that vocabularies hardly know."""
 
 _SHORTEST_RUN = 8
-_RUN = re.compile(r"[A-Za-z0-9_+/=-]{8,}")
+_RUN_SIGN = "[A-Za-z0-9_+/=-]"
+_RUN = re.compile(f"{_RUN_SIGN}{{{_SHORTEST_RUN},}}")
 """A run that may be an identifier, a digest, a UUID or base64."""
 
 _DIGIT = re.compile("[0-9]")
-_FROM_DIGIT = re.compile(r"[0-9]\S*")
-_FEW_NUMBERS = 4
-"""More words with digits than prose usually has are not asked one by one."""
+DIGIT_IN_RUN = re.compile(
+    "[0-9](?<![0-9]{2})(?:"
+    + "|".join(
+        f"(?<={_RUN_SIGN}{{{_SHORTEST_RUN - after}}}){_RUN_SIGN}{{{after}}}"
+        for after in range(_SHORTEST_RUN)
+    )
+    + ")"
+)
+"""The first of some digits that stand in a run: of so many signs, some before it, some after."""
 
 _RUN_PIECE = re.compile(r"[a-z]+|[A-Z]+|[0-9]+")
 _DENSE_PIECE_LENGTH = 2.3
@@ -55,25 +64,11 @@ _PIECE = re.compile(r"[A-Za-z]+|[0-9]{1,3}|[!-/:-@\[-`{-~]+")
 _SPARSE_SPACES = 7
 """Prose and code have more than one blank among so many characters; data has fewer."""
 
-_DIGITS = "0123456789"
 _FEWEST_DIGITS = 5
 """Data has more than one digit among so many characters."""
 
 SLICE_CHARS = 65_536
 """About how many characters :func:`slices_of` gives at once."""
-
-
-class TextClasses(NamedTuple):
-    """A text, taken apart."""
-
-    words: int
-    """Words as the heuristic has them: without other scripts and dense runs."""
-    chars: int
-    """Characters as the heuristic has them (UTF-16 units), without those."""
-    special_tokens: float
-    """Tokens of what is in neither count."""
-    pieces: int
-    """Words, digit groups and punctuation of the rest, where it has few blanks; else 0."""
 
 
 def slices_of(text: str) -> Iterator[str]:
@@ -102,25 +97,41 @@ def count_words(text: str) -> int:
     return count
 
 
-def classify_text(text: str) -> TextClasses:
-    """Take a text apart, in time proportional to its length."""
+def classify_text(text: str) -> tuple[int, int, float, int]:
+    """Take a text apart, in time proportional to its length.
+
+    :returns: four counts. Words and characters (UTF-16 units) as the heuristic has them: without
+        other scripts and dense runs. Tokens of what is in neither count. Words, digit groups and
+        punctuation of the rest, where it has few blanks; else 0.
+    """
     tokens, chars = 0.0, len(text)
     rest = text
-    if not text.isascii() and (found := _OTHER.findall(text)):
-        other = "".join(found)
-        tokens += _script_tokens(other)
-        chars -= len(other)
-        rest = _OTHER.sub(" ", text)
-    words = rest.split()
-    numbers = _FROM_DIGIT.findall(rest)
-    dense = _dense_runs(words) if numbers and _may_hold_runs(rest, numbers) else _NO_RUNS
-    pieces = max(_count_pieces(rest) - int(dense.pieces), 0) if _is_data(text, numbers) else 0
-    return TextClasses(
-        max(len(words) - dense.runs, 0),
-        chars - dense.chars,
-        tokens + dense.chars / _DENSE_CHARS_PER_TOKEN,
-        pieces,
-    )
+    data = text.encode(errors="replace")
+    classes = data.translate(LETTER_CLASSES)
+    digits = classes.count(b"0")
+    first, end = 0, len(text)  # where digits can be
+    if text.isascii():
+        marks = data.translate(WORD_CLASSES)
+        words = marks.count(b" x") + marks.startswith(b"x")
+        if digits:
+            first, end = classes.index(b"0"), classes.rindex(b"0") + _SHORTEST_RUN
+    else:
+        if found := _OTHER.findall(text):
+            other = "".join(found)
+            tokens += _script_tokens(other)
+            chars -= len(other)
+            rest = _OTHER.sub(" ", text)
+        words = len(rest.split())
+    dense = _NO_RUNS
+    if digits and DIGIT_IN_RUN.search(rest, first, end):
+        dense = _dense_runs(rest.split())
+        words = max(words - dense.runs, 0)
+        chars -= dense.chars
+        tokens += dense.chars / _DENSE_CHARS_PER_TOKEN
+    pieces = 0
+    if text.count(" ") * _SPARSE_SPACES <= len(text) or digits * _FEWEST_DIGITS > len(text):
+        pieces = max(_count_pieces(rest) - int(dense.pieces), 0)
+    return words, chars, tokens, pieces
 
 
 class _Dense(NamedTuple):
@@ -130,17 +141,6 @@ class _Dense(NamedTuple):
 
 
 _NO_RUNS = _Dense(0, 0, 0.0)
-
-
-def _may_hold_runs(text: str, numbers: list[str]) -> bool:
-    """Whether a word with a digit is long enough for a run; True where there are many to ask of."""
-    if len(numbers) > _FEW_NUMBERS:
-        return True
-    for found in _FROM_DIGIT.finditer(text):
-        before = max(found.start() - _SHORTEST_RUN + 1, 0)
-        if len(text[before : found.end()].split()[-1]) >= _SHORTEST_RUN:
-            return True
-    return False
 
 
 def _dense_runs(words: list[str]) -> _Dense:
@@ -159,18 +159,6 @@ def _dense_runs(words: list[str]) -> _Dense:
                 chars += len(run)
                 all_pieces += pieces * len(run) / len(sample)
     return _Dense(runs, chars, all_pieces) if runs else _NO_RUNS
-
-
-def _is_data(text: str, numbers: list[str]) -> bool:
-    """Whether the text has few blanks or many digits, as no prose and hardly any code has.
-
-    :param numbers: each word with a digit, from its first digit on.
-    """
-    if text.count(" ") * _SPARSE_SPACES <= len(text):
-        return True
-    if sum(map(len, numbers)) * _FEWEST_DIGITS <= len(text):
-        return False
-    return sum(map(text.count, _DIGITS)) * _FEWEST_DIGITS > len(text)
 
 
 def _script_tokens(text: str) -> float:

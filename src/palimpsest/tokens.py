@@ -151,7 +151,14 @@ def _count_value(value: Any, most_chars: int | None = None) -> int:
 
 def count_message_tokens(message: Mapping[str, Any]) -> int:
     """Tokens that one message adds to a request, by the default counter."""
-    return TOKENS_PER_MESSAGE + sum(map(count_part_tokens, message.get("parts", ())))
+    tokens = TOKENS_PER_MESSAGE
+    for part in message.get("parts", ()):
+        text = part.get("text")
+        if part.get("type") == "text" and type(text) is str and len(text) <= SLICE_CHARS:
+            tokens += _count_slice(text)  # what most parts are, without further questions
+        else:
+            tokens += count_part_tokens(part)
+    return tokens
 
 
 def count_tools_tokens(tools: Iterable[Any]) -> int:

@@ -158,6 +158,7 @@ class ContextBlocks:
         self._store = ContextStore.open(host.sql) if settings is None else settings
         self._definitions: dict[str, _Definition] = {}
         self._prompt: str | None = None
+        self._counted: tuple[str | None, int] = (None, 0)
         self._prompt_store: Any = None
         self._write_lock = asyncio.Lock()
 
@@ -271,7 +272,11 @@ class ContextBlocks:
         """Heuristic tokens of the frozen prompt, without rendering it; 0 before a first freeze."""
         if self._prompt is None and isinstance(self._prompt_store, _StoredPrompt):
             self._prompt = self._prompt_store.get()
-        return 0 if self._prompt is None else count_string_tokens(self._prompt)
+        if self._prompt is None:
+            return 0
+        if self._counted[0] is not self._prompt:  # asked at every append, and the same each time
+            self._counted = (self._prompt, count_string_tokens(self._prompt))
+        return self._counted[1]
 
     async def reminder(self) -> str | None:
         """Blocks that changed since the prompt was frozen, for the newest user message.

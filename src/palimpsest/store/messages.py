@@ -8,19 +8,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from palimpsest.errors import (
-    LimitError,
-    UniqueViolationError,
-    UnknownParentError,
-)
+from palimpsest.errors import UniqueViolationError, UnknownParentError
 from palimpsest.hosts.interface import Sql, SqlValue
 from palimpsest.messages import Message
 from palimpsest.store.encoding import Encoded
-from palimpsest.store.message_tables import (
-    FORGOTTEN,
-    MAX_SEQ,
-    SESSION_SPAN,
-)
+from palimpsest.store.message_tables import FORGOTTEN, SESSION_SPAN
 from palimpsest.store.payloads import (
     PayloadStore,
 )
@@ -170,12 +162,9 @@ class MessageStore:
             if not self._has_half(number, encoded.message["id"]):
                 raise
             return self._replace_half(session_id, number, encoded, created_at)
-        self._remember(
-            session_id,
-            Newest(
-                number, edits, seq, run, above.length + 1, above.tokens + encoded.tokens,
-                above.bytes + encoded.bytes, self._sql.rollbacks,
-            ),
+        self._known[session_id] = Newest(
+            number, edits, seq, run, above.length + 1, above.tokens + encoded.tokens,
+            above.bytes + encoded.bytes, self._sql.rollbacks,
         )  # fmt: skip
         return Added(seq, True)
 
@@ -253,8 +242,6 @@ class MessageStore:
         return Added(seq, True)
 
     def _entry(self, number: int, seq: int, encoded: Encoded, created_at: int) -> Entry:
-        if seq > MAX_SEQ:
-            raise LimitError(f"one session holds at most {MAX_SEQ} messages in its life")
         return self._index.entry(number, seq, encoded.message, created_at, _record(encoded))
 
     def _insert(

@@ -20,7 +20,7 @@ from typing import NamedTuple, cast
 
 from palimpsest.errors import LimitError, SqlError
 from palimpsest.hosts.interface import Sql
-from palimpsest.messages import Message, dump_json, is_compaction_message
+from palimpsest.messages import COMPACTION_PREFIX, Message, dump_json
 from palimpsest.store.content_move import move_content
 from palimpsest.store.schema import migrate
 from palimpsest.store.search_reader import (
@@ -65,15 +65,6 @@ where rowid = ?1 ->> 0
 
 _SESSIONS_KNOWN = 256
 """Of how many sessions the last message is remembered."""
-
-
-class _Last(NamedTuple):
-    """The last message of a session; true as long as nothing was rolled back since."""
-
-    row: int
-    said_at: int
-    sitting: int
-    rollbacks: int
 
 
 class Record(NamedTuple):
@@ -133,8 +124,10 @@ class SearchIndex(SearchReader):
         super().__init__(sql)
         self._reasoning = reasoning
         migrate(sql, "search", _MIGRATIONS)
-        # The last message of sessions written lately, to tell the sitting of the next one.
-        self._lately: dict[int, _Last] = {}
+        # Of sessions written lately, to tell the sitting of the next message: the last one's row,
+        # when it was said, its sitting, and how many rollbacks there were (none since, or it is
+        # void).
+        self._lately: dict[int, tuple[int, int, int, int]] = {}
 
     def register(self, session_id: str, number: int) -> None:
         """Use this number for a session's keys.
@@ -185,26 +178,27 @@ class SearchIndex(SearchReader):
         :raises LimitError: the row number is too large for a key.
         """
         if not 0 < row < FIRST_PIECE:
-            raise LimitError(f"a search row number lies between 1 and 2^31 - 1, got {row}")
+            raise LimitError(f"one session holds at most {FIRST_PIECE - 1} messages in its life")
         read = self._read(message)
         said_at = created_at if read.said_at is None else read.said_at
         return Entry(
             number * SESSION_SPAN + row, row, self._sitting(number, row, said_at),
-            str(message["id"]), str(message["role"]), created_at, said_at, read, record,
+            message["id"], message["role"], created_at, said_at, read, record,
         )  # fmt: skip
 
     def put(self, entry: Entry) -> None:
         """Store a new message's own row, and where a sitting begins; both or neither."""
-        opens = entry.sitting == entry.doc
-        if opens:
-            self.sql.execute(
-                "insert or ignore into assistant_search_sittings (doc) values (?)", entry.doc
-            )
+        first = entry.read.pieces[0]
+        if entry.sitting != entry.doc:
+            self._put_piece(entry, entry.doc, entry.sitting, first, entry.record)
+            return
+        self.sql.execute(
+            "insert or ignore into assistant_search_sittings (doc) values (?)", entry.doc
+        )
         try:
-            self._put_piece(entry, entry.doc, entry.sitting, entry.read.pieces[0], entry.record)
+            self._put_piece(entry, entry.doc, entry.sitting, first, entry.record)
         except BaseException:
-            if opens:
-                self._close_sitting(entry.doc)
+            self._close_sitting(entry.doc)
             raise
 
     def _close_sitting(self, doc: int) -> None:
@@ -232,7 +226,7 @@ class SearchIndex(SearchReader):
             self._put_further_pieces(entry, further)
 
     def _read(self, message: Message) -> IndexedMessage:
-        if is_compaction_message(message):  # summaries are not searched, but keep their place
+        if message["id"].startswith(COMPACTION_PREFIX):  # summaries only keep their place
             message = {**message, "parts": []}
         return indexed_message(message, reasoning=self._reasoning)
 
@@ -255,8 +249,7 @@ class SearchIndex(SearchReader):
         read = self._read(message)
         said_at = created_at if read.said_at is None else read.said_at
         entry = Entry(
-            doc, row, doc, str(message["id"]), str(message["role"]), created_at, said_at, read,
-            record,
+            doc, row, doc, message["id"], message["role"], created_at, said_at, read, record
         )  # fmt: skip
         piece = read.pieces[0]
         numbers = (
@@ -347,23 +340,22 @@ class SearchIndex(SearchReader):
 
         Notes it for the next message.
         """
+        rollbacks = self.sql.rollbacks
         last = self._lately.get(number)
-        if last is None or last.rollbacks != self.sql.rollbacks or last.row >= row:
+        if last is None or last[3] != rollbacks or last[0] >= row:
             last = self._last_before(number, row)
         doc = number * SESSION_SPAN + row
         sitting = doc
-        if (
-            last is not None
-            and abs(last.said_at - said_at) <= SITTING_PAUSE
-            and last.sitting > doc - SITTING_ROWS
-        ):
-            sitting = last.sitting
+        if last is not None:
+            _, last_said_at, last_sitting, _ = last
+            if abs(last_said_at - said_at) <= SITTING_PAUSE and last_sitting > doc - SITTING_ROWS:
+                sitting = last_sitting
         if len(self._lately) >= _SESSIONS_KNOWN:
             self._lately.clear()
-        self._lately[number] = _Last(row, said_at, sitting, self.sql.rollbacks)
+        self._lately[number] = (row, said_at, sitting, rollbacks)
         return sitting
 
-    def _last_before(self, number: int, row: int) -> _Last | None:
+    def _last_before(self, number: int, row: int) -> tuple[int, int, int, int] | None:
         rows = self.sql.execute(
             "select row, said_at, sitting from assistant_fts"
             " where rowid between cast(? as integer) and cast(? as integer)"
@@ -374,7 +366,7 @@ class SearchIndex(SearchReader):
         if not rows:
             return None
         last, said_at, sitting = cast("list[int]", rows[0])
-        return _Last(last, said_at, sitting, self.sql.rollbacks)
+        return last, said_at, sitting, self.sql.rollbacks
 
     def _put_grams(self, doc: int, grams: str) -> None:
         self.sql.execute(

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import zip_longest
 from typing import Any, NamedTuple, cast
 
+from palimpsest.letters import LETTER_CLASSES, LOWERED
 from palimpsest.messages import is_tool_part, tool_name
 from palimpsest.store.search_heading import heading_of
 from palimpsest.store.search_times import said_at
@@ -30,13 +31,6 @@ DESCRIPTION_KEYS = ("caption", "title", "description", "alt", "subject", "topic"
 """Metadata and file fields that describe a message in words."""
 
 _DESCRIPTION_ENDS = tuple(key.capitalize() for key in DESCRIPTION_KEYS)
-_HAS_HUMP = re.compile("[a-z][A-Z]")
-_LETTER_CASE = str.maketrans(
-    {
-        sign: "a" if sign.islower() else "A" if sign.isupper() else " "
-        for sign in map(chr, range(128))
-    }
-)
 _HUMPS = re.compile(r"\b\w*[a-z][A-Z]\w*")
 _HUMP = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _ENCODED = re.compile(r"[A-Za-z0-9+/=_-]{200,}")
@@ -106,6 +100,8 @@ _TRAIT_OF_WORD = {
 _TELLING_WORDS = frozenset(_TRAIT_OF_WORD)
 _SPACES = str.maketrans({sign: " " for sign in [*map(chr, range(128)), "’"] if not sign.isalnum()})
 _DIGIT = re.compile(r"\d")
+_DICT = frozenset({dict})
+_NO_FIELDS: Mapping[str, Any] = {}
 
 BOUNDARY = "\u01c2"
 """Stands between runs in the second index, as a word (it is a letter, of languages that the index
@@ -150,36 +146,42 @@ def indexed_message(message: Mapping[str, Any], *, reasoning: bool = False) -> I
     texts: list[str] = []
     tools: list[str] = []
     for part in message.get("parts", ()):
-        _read_part(part, texts, tools, reasoning)
-    metadata = message.get("metadata")
-    fields: Mapping[str, Any] = (
-        cast("Mapping[str, Any]", metadata)
-        if metadata is not None and isinstance(metadata, Mapping)
-        else {}
-    )
+        if type(part) in _DICT and part.get("type") == "text" and type(part.get("text")) is str:
+            texts.append(part["text"])  # what most parts are, without further questions
+        else:
+            _read_part(part, texts, tools, reasoning)
     text = storable("\n".join(texts))
     tool_text = storable("\n".join(tools)) if tools else ""
     heading = heading_of(text)
-    speaker = _speaker(fields) or heading.speaker
-    about = [speaker] if speaker else []
-    for key, value in fields.items():
-        if _describes(key):
-            about.extend(_words(value))
-    for words_of in (text, tool_text):
-        if words_of and _has_hump(words_of):
-            about.extend(_identifier_parts(words_of))
+    speaker = heading.speaker
+    about: list[str] = []
+    fields = _NO_FIELDS
+    metadata = message.get("metadata")
+    if metadata is not None and isinstance(metadata, Mapping):
+        fields = cast("Mapping[str, Any]", metadata)
+        speaker = _speaker(fields) or speaker
+        for key, value in fields.items():
+            if _describes(key):
+                about.extend(_words(value))
+    if speaker:
+        about.insert(0, speaker)
+    classes = text.encode().translate(LETTER_CLASSES)
+    if b"aA" in classes:
+        about.extend(_identifier_parts(text))
+    if tool_text and b"aA" in tool_text.encode().translate(LETTER_CLASSES):
+        about.extend(_identifier_parts(tool_text))
     about_text = storable("\n".join(about))[:ABOUT_CHARACTERS] if about else ""
     if (len(text) + len(tool_text)) * 4 <= PIECE_BYTES:
-        whole = (text, tool_text, about_text)
-        pieces = [IndexedText(*whole, _segmented_fields(whole))]
+        grams = _segmented_fields(text, tool_text, about_text)
+        pieces = [IndexedText(text, tool_text, about_text, grams)]
     else:
         parts = zip_longest(_split(text), _split(tool_text), [about_text], fillvalue="")
-        pieces = [IndexedText(*piece, _segmented_fields(piece)) for piece in parts]
-    traits, words = _traits(text[heading.end :] if heading.end else text)
+        pieces = [IndexedText(*piece, _segmented_fields(*piece)) for piece in parts]
+    traits, words = _traits(text, classes, heading.end)
     moment = said_at(message, fields)
     if moment is None:
         moment = heading.said_at
-    return IndexedMessage(pieces, speaker.lower(), moment, traits, words)
+    return IndexedMessage(pieces, speaker.lower() if speaker else "", moment, traits, words)
 
 
 def _describes(key: str) -> bool:
@@ -189,36 +191,37 @@ def _describes(key: str) -> bool:
     return key.endswith(_DESCRIPTION_ENDS)
 
 
-def _has_hump(text: str) -> bool:
-    """Whether a small letter stands before a capital one."""
-    if text.isascii():  # a translation takes a third of the time of the search
-        return "aA" in text.translate(_LETTER_CASE)
-    return _HAS_HUMP.search(text) is not None
-
-
-def _segmented_fields(piece: tuple[str, str, str]) -> str:
-    if piece[0].isascii() and piece[1].isascii() and piece[2].isascii():
+def _segmented_fields(text: str, tools: str, about: str) -> str:
+    if text.isascii() and tools.isascii() and about.isascii():
         return ""
-    runs = " . ".join(filter(None, map(segmented, piece)))
+    runs = " . ".join(filter(None, map(segmented, (text, tools, about))))
     return runs.replace(" . ", f" {BOUNDARY} ")
 
 
-def _traits(text: str) -> tuple[int, int]:
-    head = text[:TRAITS_READ]
-    found = head.lower().translate(_SPACES).split()
+def _traits(text: str, classes: bytes, start: int) -> tuple[int, int]:
+    """The traits of what stands from ``start`` on, and about how many words that has.
+
+    :param classes: of the whole text, by :data:`palimpsest.letters.LETTER_CLASSES`.
+    """
+    end = start + TRAITS_READ
+    head = text[start:end]
+    if plain := head.isascii():
+        found = head.encode().translate(LOWERED).decode().split()
+    else:
+        found = head.lower().translate(_SPACES).split()
     traits = 0
     if "?" in head or "？" in head:
         traits = HAS_QUESTION | (ASKS if head.rstrip()[-1:] in ("?", "？") else 0)
     for word in _TELLING_WORDS.intersection(found):
         traits |= _TRAIT_OF_WORD[word]
-    if _DIGIT.search(head):
+    if b"0" in classes[start:end] if text.isascii() else _DIGIT.search(head):
         traits |= TELLS_NUMBER
     if found and (
         found[0] in _GREETINGS or (found[0] == "good" and not _TIMES_OF_DAY.isdisjoint(found[1:2]))
     ):
         traits |= GREETS
-    count = len(found) if head.isascii() else max(len(found), len(head) // 4)
-    return traits, count * len(text) // len(head) if head else 0
+    count = len(found) if plain else max(len(found), len(head) // 4)
+    return traits, count * (len(text) - start) // len(head) if head else 0
 
 
 def _read_part(part: Any, texts: list[str], tools: list[str], reasoning: bool) -> None:
@@ -274,7 +277,7 @@ def _words(value: Any, depth: int = 0) -> Iterator[str]:
 
 
 def _speaker(metadata: Mapping[str, Any]) -> str:
-    for key in SPEAKER_KEYS if metadata else ():
+    for key in SPEAKER_KEYS:
         value = metadata.get(key)
         if isinstance(value, str) and value.strip():
             return storable(value.strip())[:100]

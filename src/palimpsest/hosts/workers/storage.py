@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pyodide.ffi import JsException, JsProxy, jsnull, to_js
@@ -32,7 +31,7 @@ class WorkersSql:
     def __init__(self, storage: Any) -> None:
         self._storage = storage
         self._sql = storage.sql
-        self._statements: dict[str, Callable[..., Any]] = {}
+        self._statements: dict[str, tuple[Callable[..., Any], bool]] = {}
         self.rows_read: int = 0
         self.rows_written: int = 0
         self.rollbacks = 0
@@ -42,11 +41,10 @@ class WorkersSql:
 
     def execute(self, sql: str, *bindings: SqlValue) -> list[list[SqlValue]]:
         """See :meth:`palimpsest.hosts.interface.Sql.execute`."""
-        run = self._statement(sql, len(bindings))
-        values = map(_bindable, bindings)
+        run, reads = self._statements.get(sql) or self._prepare(sql, len(bindings))
         try:
-            cursor = run(*values)
-            rows = _read_rows(cursor) if _may_return_rows(sql) else []
+            cursor = run(*_bound(bindings))
+            rows = _read_rows(cursor) if reads else []
         except JsException as error:
             raise _sql_error(error) from None
         if self.counting:
@@ -56,10 +54,9 @@ class WorkersSql:
 
     def value(self, sql: str, *bindings: SqlValue) -> SqlValue:
         """See :meth:`palimpsest.hosts.interface.Sql.value`."""
-        run = self._statement(sql, len(bindings))
-        values = map(_bindable, bindings)
+        run, _ = self._statements.get(sql) or self._prepare(sql, len(bindings))
         try:
-            cursor = run(*values)
+            cursor = run(*_bound(bindings))
             value = cursor.one().value
         except JsException as error:
             raise _sql_error(error) from None
@@ -72,21 +69,19 @@ class WorkersSql:
             return None
         return bytes_of(value) if isinstance(value, JsProxy) else value
 
-    def _statement(self, sql: str, bindings: int) -> Callable[..., Any]:
-        """Runs the statement with what it is called with.
+    def _prepare(self, sql: str, bindings: int) -> tuple[Callable[..., Any], bool]:
+        """What runs the statement with what it is called with, and whether rows must be read.
 
         The text of a statement crosses to JavaScript character by character and would be hashed
         there at every call: that takes longer than a short statement.
         """
-        run = self._statements.get(sql)
-        if run is None or bindings > MAX_BOUND_PARAMETERS:
-            check_statement(sql, bindings)
-            run = self._sql.exec.bind(self._sql, sql)
-            if len(sql) <= _LONGEST_KEPT:
-                if len(self._statements) >= _STATEMENTS_KEPT:
-                    self._statements.clear()
-                self._statements[sql] = run
-        return run
+        check_statement(sql, bindings)
+        prepared = self._sql.exec.bind(self._sql, sql), _may_return_rows(sql)
+        if len(sql) <= _LONGEST_KEPT:
+            if len(self._statements) >= _STATEMENTS_KEPT:
+                self._statements.clear()
+            self._statements[sql] = prepared
+        return prepared
 
     def transaction(self, body: Callable[[], T]) -> T:
         """See :meth:`palimpsest.hosts.interface.Sql.transaction`."""
@@ -119,10 +114,17 @@ _PLAIN_TEXT = 500_000
 """Up to this many characters a text fits whatever they are, so its bytes need not be counted."""
 
 
+def _bound(values: Sequence[SqlValue]) -> Iterable[Any]:
+    """The values as they cross the boundary. Short ASCII texts, as most are, do so unchanged."""
+    if len(values) > MAX_BOUND_PARAMETERS:
+        check_statement("", len(values))
+    for value in values:
+        if type(value) is not str or len(value) >= _PLAIN_TEXT or not value.isascii():
+            return map(_bindable, values)
+    return values
+
+
 def _bindable(value: SqlValue) -> Any:
-    """The value as it crosses the boundary; the common kinds first, as this is a hot path."""
-    if isinstance(value, str) and len(value) < _PLAIN_TEXT and value.isascii():
-        return value
     checked = check_value(value)
     if isinstance(checked, bytes):
         return to_js(checked)
@@ -132,7 +134,6 @@ def _bindable(value: SqlValue) -> Any:
     return checked
 
 
-@lru_cache(maxsize=512)
 def _may_return_rows(sql: str) -> bool:
     """Whether a cursor must be read to its end: an unfinished one would hold a lock.
 

@@ -93,7 +93,8 @@ class CompactionAttempts:
 
     def estimate(self, status: CompactionStatus | None = None) -> int:
         """Tokens of the next prompt: the estimate, corrected by the provider's last report."""
-        status = status or self._state.load(self._session_id)
+        if status is None:
+            status = self._state.load(self._session_id)
         return max(0, self._store.context_tokens() + status.usage_offset)
 
     async def _count(self, messages: list[Message]) -> int:

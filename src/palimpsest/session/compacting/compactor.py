@@ -33,7 +33,7 @@ from palimpsest.session.compacting.outcomes import (
     check_options,
     joined,
 )
-from palimpsest.session.compacting.run import policy_or_default, rendered_messages
+from palimpsest.session.compacting.run import policy_or_default, rendered_messages, trigger_of
 from palimpsest.session.compacting.steps import LAST_STEP_SHARE, STEP_TOKENS
 from palimpsest.store.compaction_state import CompactionStatus
 from palimpsest.store.rows import StoredCompaction
@@ -106,10 +106,10 @@ class Compactor(CompactionAttempts):
     def after_write(self) -> None:
         """Schedule a compaction if one is due. Reads no message; never raises."""
         try:
-            trigger = self.trigger_tokens
+            trigger = trigger_of(self._policy, self._threshold)
             if trigger is None:
                 return
-            if self._counter is None and not self._is_due(trigger):
+            if self._counter is None and not self._reaches(trigger, self.estimate()):
                 return
             self._jobs.put(self._session_id, self._host.now())
         except Exception as error:

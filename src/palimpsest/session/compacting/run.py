@@ -263,7 +263,9 @@ def _outlined(entry: PathEntry, uses: ToolUse, tokens: int) -> OutlineEntry:
 
 def is_policy(value: object) -> bool:
     """Whether this is a policy that the engine runs itself, not a plain function."""
-    return all(hasattr(value, name) for name in ("plan", "trigger_tokens", "summarize"))
+    if not hasattr(value, "trigger_tokens"):
+        return False
+    return hasattr(value, "plan") and hasattr(value, "summarize")
 
 
 def policy_or_default(policy: Any, threshold: int | None) -> Any:
