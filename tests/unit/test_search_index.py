@@ -217,7 +217,8 @@ def test_postings_may_together_be_larger_than_one_value(monkeypatch: pytest.Monk
 
     def limited(sql: str, *bindings: Any) -> Any:
         found = plain(sql, *bindings)
-        if len(str(found)) > len("[8,[1],4294967296,0,[[8,7,6,5,4,3,2,1]]]"):
+        assert isinstance(found, bytes)
+        if len(found) > len("[8,[1],4294967296,0,[[8,7,6,5,4,3,2,1]]]"):
             raise LimitError("too big")
         return found
 

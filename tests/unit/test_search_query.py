@@ -6,7 +6,15 @@ import re
 
 import pytest
 
-from palimpsest.search.query import MAX_TERMS, Query, Variant, parse_any, parse_query
+from palimpsest.search.query import (
+    MAX_TERMS,
+    Query,
+    QueryTerm,
+    Variant,
+    parse_query,
+    plain_phrase,
+    quote,
+)
 from palimpsest.search.tables import CATEGORIES, DERIVED, IRREGULAR, SYNONYMS
 from palimpsest.search.words import STOP_WORDS, base_forms, other_forms
 
@@ -36,8 +44,19 @@ def test_nothing_to_search_for(text: str) -> None:
         '"' + "x" * 30_000 + '"', " " * 30_000 + '"a b"',
     ],
 )  # fmt: skip
-def test_the_short_way_for_plain_phrases_makes_no_difference(text: str) -> None:
-    assert parse_query(text) == parse_any(text)
+def test_a_plain_phrase_is_what_reading_the_query_makes_of_it(text: str) -> None:
+    words = plain_phrase(text)
+    if words is not None:
+        match = quote(words)
+        term = QueryTerm((Variant(match),), (words,))
+        assert parse_query(text) == Query(match, [term], exact=True, phrase=match)
+
+
+def test_which_phrases_are_plain() -> None:
+    assert plain_phrase(' "Copper Lantern"\n') == "Copper Lantern"
+    assert plain_phrase('"the"') == "the"
+    for other in ("copper", '"C++"', '"two  spaces"', '"café"', '"red" "blue"', '"a" b', '"it\'s"'):
+        assert plain_phrase(other) is None
 
 
 def test_stop_words_are_left_out_unless_there_is_nothing_else() -> None:

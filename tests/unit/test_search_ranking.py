@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from palimpsest.search.dates import AFTERTHOUGHT, DAY, named_times
+from palimpsest.search.dates import AFTERTHOUGHT, DAY, NamedTimes
 from palimpsest.search.ranking import (
     BROAD,
     PAUSE,
@@ -14,15 +14,16 @@ from palimpsest.search.ranking import (
     Sittings,
     Term,
     Times,
+    best_first,
     rank_words,
     role_named,
-    turn_factor,
+    turn_factors,
     weigh_lengths,
     weigh_variants,
 )
 from palimpsest.search.snippets import Highlighter, inflections, snippet
 from palimpsest.store.search_index import SITTING_ROWS
-from palimpsest.store.search_reader import Candidate
+from palimpsest.store.search_reader import Candidates
 from palimpsest.store.search_text import (
     ABOUT_SELF,
     ASKS,
@@ -34,12 +35,25 @@ from palimpsest.store.search_text import (
 from palimpsest.store.search_times import parse_moment
 
 
-def candidate(doc: int = 1, **fields: Any) -> Candidate:
-    values: dict[str, Any] = {
-        "position": doc, "role": "user", "speaker": "", "said_at": 0, "words": 20, "traits": 0,
-        "passes": True,
-    }  # fmt: skip
-    return Candidate(**(values | fields))
+def candidates(*messages: dict[str, Any], first: int = 1) -> Candidates:
+    """Messages of a user of 20 words each, unless told otherwise, at following positions."""
+    return Candidates(
+        positions=list(range(first, first + len(messages))),
+        roles=[message.get("role", "user") for message in messages],
+        speakers=[message.get("speaker", "") for message in messages],
+        said_at=[message.get("said_at", 0) for message in messages],
+        words=[message.get("words", 20) for message in messages],
+        traits=[message.get("traits", 0) for message in messages],
+    )
+
+
+def factor(
+    message: dict[str, Any], before: dict[str, Any] | None = None, question: Question | None = None
+) -> float:
+    """The factor of a message that stands behind another."""
+    known = candidates(before or {}, message)
+    [found] = turn_factors([2], known, question or Question())
+    return found
 
 
 def terms(*positions: tuple[int, ...], messages: int = 1000) -> list[Term]:
@@ -99,17 +113,40 @@ def test_words_found_nearly_everywhere_only_add_to_what_rarer_words_found() -> N
 
 def test_the_sitting_counts() -> None:
     sittings = Sittings(terms((10, 40), (12,)), [1, 30, 60])
-    assert sittings.score(11) > sittings.score(31) > sittings.score(61) == 0
-    assert Sittings(terms((10,)), []).score(10) == 0
+    first, second, third = sittings.scores([11, 31, 61])
+    assert first > second > third == 0
+    assert Sittings(terms((10,)), []).scores([10]) == [0]
+
+
+def test_what_sittings_add_is_their_score() -> None:
+    sittings = Sittings(terms((5, 10, 40), (12,)), [1, 30, 60])
+    scores = dict.fromkeys(range(-1, 70), 1.0)
+    sittings.add_to(scores)
+    assert scores == {
+        place: 1.0 + score
+        for place, score in zip(scores, sittings.scores(list(scores)), strict=True)
+    }
+
+
+def test_the_best_come_first_and_of_equal_ones_the_newer() -> None:
+    assert best_first({3: 1.0, 5: 2.0, 4: 1.0, 9: 0.5}) == [5, 4, 3, 9]
 
 
 def test_long_messages_say_less_of_a_word() -> None:
-    known = {place: candidate(place) for place in range(1, 60)}
-    known[10] = candidate(10, words=500)
-    scores = weigh_lengths(terms((10, 50)), [10, 50], known)
-    assert scores[50] > scores[10] > 0
-    assert weigh_lengths(terms((10,)), [], {}) == {}
-    assert weigh_lengths(terms((10,)), [], known) == {}
+    words = dict.fromkeys(range(1, 60), 20) | {10: 500}
+    long, usual = weigh_lengths(terms((10, 50)), [10, 50], words)
+    assert usual > long > 0
+    assert weigh_lengths(terms((10,)), [30], words) == [0]
+    assert weigh_lengths(terms((10,)), [], {}) == []
+    assert weigh_lengths(terms((10,)), [], words) == []
+
+
+def test_all_occurrences_around_a_position_count() -> None:
+    words = dict.fromkeys(range(1, 60), 20)
+    alone, before, beside = (
+        weigh_lengths(terms(hits), [30], words)[0] for hits in ((30,), (29,), (29, 30))
+    )
+    assert beside > alone > before > 0
 
 
 @pytest.mark.parametrize(
@@ -128,15 +165,16 @@ def test_long_messages_say_less_of_a_word() -> None:
 def test_what_raises_a_turn(
     fields: dict[str, Any], before: dict[str, Any], question: Question
 ) -> None:
-    plain = turn_factor(candidate(), candidate(), question)
-    assert turn_factor(candidate(**fields), candidate(**before), question) > plain
+    assert factor(fields, before, question) > factor({}, {}, question)
 
 
 def test_turns_that_ask_are_held_back() -> None:
-    asking = candidate(traits=ASKS | HAS_QUESTION)
-    assert turn_factor(asking, candidate(), Question()) < turn_factor(
-        candidate(), candidate(), Question()
-    )
+    assert factor({"traits": ASKS | HAS_QUESTION}) < factor({})
+
+
+def test_the_first_message_that_is_known_opens_a_sitting() -> None:
+    [first, second] = turn_factors([1, 2], candidates({}, {}), Question())
+    assert first > second
 
 
 def day(text: str) -> int:
@@ -159,18 +197,18 @@ def day(text: str) -> int:
     ],
 )
 def test_named_times(query: str, inside: str, outside: str) -> None:
-    spans = named_times(query, day("2023-10-15"), day("2023-01-01"), day("2023-12-31"))
+    spans = NamedTimes(query, day("2023-10-15")).spans(day("2023-01-01"), day("2023-12-31"))
     assert any(start <= day(inside) < end for start, end in spans)
     assert not any(start <= day(outside) < end for start, end in spans)
 
 
 @pytest.mark.parametrize("query", ["may I ask", "march on", "second try", "99999", "31 June"])
 def test_what_names_no_time(query: str) -> None:
-    assert named_times(query, None, day("2023-01-01"), day("2023-12-31")) == []
+    assert NamedTimes(query, None).spans(day("2023-01-01"), day("2023-12-31")) == []
 
 
 def test_what_happened_is_told_some_time_later() -> None:
-    [(start, end)] = named_times("7 July 2023", None, 0, 0)
+    [(start, end)] = NamedTimes("7 July 2023", None).spans(0, 0)
     assert start == day("2023-07-07")
     assert end == start + DAY + AFTERTHOUGHT
 
@@ -212,40 +250,40 @@ def test_a_snippet_without_a_match_is_the_beginning() -> None:
 
 
 def test_a_time_that_the_query_names_finds_the_sittings_held_then() -> None:
-    opening = [candidate(1, said_at=100), candidate(5, said_at=200), candidate(9, said_at=300)]
-    times = Times(opening, [(200, 300)], 1000)
+    opening, said_at = [1, 5, 9], [100, 200, 300]
+    times = Times(opening, said_at, [(200, 300)], 1000)
     scores = {3: 1.0, 6: 1.0}
     times.add_to(scores)
     assert scores.keys() == {3, 5, 6, 7, 8}
     assert scores[3] == 1.0
-    assert scores[6] == 1.0 + times.score(6)
-    assert times.score(6) == times.score(7) > 0 == times.score(9)
-    last = Times(opening, [(300, 301)], 1000)
-    assert last.score(9) > 0 == last.score(9 + SITTING_ROWS)
+    sixth, seventh, ninth = times.scores([6, 7, 9])
+    assert scores[6] == 1.0 + sixth
+    assert sixth == seventh > 0 == ninth
+    last, beyond = Times(opening, said_at, [(300, 301)], 1000).scores([9, 9 + SITTING_ROWS])
+    assert last > 0 == beyond
 
 
 def test_a_broad_time_only_adds_to_what_words_found() -> None:
-    opening = [candidate(place, said_at=place) for place in range(1, 2 * BROAD)]
-    times = Times(opening, [(0, 2 * BROAD)], 5_000)
+    opening = list(range(1, 2 * BROAD))
+    times = Times(opening, opening, [(0, 2 * BROAD)], 5_000)
     scores = {7: 1.0}
     times.add_to(scores)
-    assert scores == {7: 1.0 + times.score(7)}
+    assert scores == {7: 1.0 + times.scores([7])[0]}
     assert scores[7] > 1.0
 
 
 def test_a_greeting_opens_a_sitting_where_times_do_not_tell() -> None:
-    plain, greeting, asking = candidate(1), candidate(2, traits=GREETS), Question()
-    assert turn_factor(greeting, plain, asking) > turn_factor(plain, plain, asking)
-    assert turn_factor(greeting, greeting, asking) == turn_factor(plain, plain, asking)
+    greeting = {"traits": GREETS}
+    assert factor(greeting) > factor({})
+    assert factor(greeting, greeting) == factor({})
 
 
 def test_a_name_that_one_role_says_is_the_other_roles() -> None:
-    known = {
-        place: candidate(place, role="user" if place % 2 else "assistant") for place in range(1, 41)
-    }
+    messages = [{"role": "user" if place % 2 else "assistant"} for place in range(1, 41)]
+    known = candidates(*messages)
     said_by_user = Term(dict.fromkeys(range(1, 20, 2), 1.0))
     assert role_named(said_by_user, known) == "assistant"
     assert role_named(Term({1: 1.0}), known) is None
     assert role_named(Term(dict.fromkeys(range(1, 20), 1.0)), known) is None
-    known[3] = candidate(3, speaker="ana")
-    assert role_named(said_by_user, known) is None
+    messages[2]["speaker"] = "ana"
+    assert role_named(said_by_user, candidates(*messages)) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from palimpsest.messages import MAX_TIME_MS
 from palimpsest.store.search_times import month_number
@@ -28,40 +29,78 @@ _RELATIVE = {
     "this week": (7, 1), "last week": (14, 0), "past week": (7, 1), "last weekend": (9, 0),
     "this month": (31, 1), "last month": (62, 0), "this year": (366, 1), "last year": (731, 0),
 }  # fmt: skip
+_RELATIVE_WORDS = re.compile(rf"\b(?:{'|'.join(_RELATIVE)})\b")
+
+Span = tuple[int, int]
+"""A span of time: ms since 1970, the end excluded."""
 
 
-def named_times(query: str, now: int | None, first: int, last: int) -> list[tuple[int, int]]:
-    """The spans of time (ms since 1970, end excluded) that an English query names, in UTC.
+class _Date(NamedTuple):
+    """A date as it is written; without a year it is meant in each year."""
 
-    A date without a year is meant in each year from ``first`` to ``last`` (ms: the conversation's
-    own time). Dates are widened by :data:`AFTERTHOUGHT`; words like "yesterday" count from ``now``.
+    year: int | None
+    month: int
+    day: int | None
+
+
+class NamedTimes:
+    """The times that an English query names, in UTC.
+
+    Words like "yesterday" count from ``now`` (ms; None: they name no time). Dates are widened by
+    :data:`AFTERTHOUGHT`.
     """
-    text = query.lower()
-    if _HINT.search(text) is None:  # most queries name no time
-        return []
-    spans: list[tuple[int, int]] = []
-    years = range(_year(first), _year(last) + 1)
-    for found in _ISO.finditer(text):
-        spans += _span(int(found[1]), int(found[2]), int(found[3]) if found[3] else None)
+
+    def __init__(self, query: str, now: int | None) -> None:
+        self._dates: list[_Date] = []
+        self._years: list[int] = []
+        """They count where no date is named."""
+        self._relative: list[Span] = []
+        text = query.lower()
+        if _HINT.search(text) is None:  # most queries name no time
+            return
+        self._dates = [*_iso_dates(text), *_written_dates(text)]
+        self._years = [int(year) for year in _YEAR.findall(text)]
+        if now is not None:
+            today = now - now % DAY
+            for words in _RELATIVE_WORDS.findall(text):
+                from_days, to_days = _RELATIVE[words]
+                self._relative.append((today - from_days * DAY, today + to_days * DAY))
+
+    def spans(self, first: int, last: int) -> list[Span]:
+        """The spans that are named, where the conversation's own time is ``first`` to ``last``.
+
+        A date without a year is meant in each year of that time (ms since 1970).
+        """
+        spans: list[Span] = []
+        if self._dates:
+            years = range(_year(first), _year(last) + 1)
+            for date in self._dates:
+                for year in years if date.year is None else (date.year,):
+                    spans += _span(year, date.month, date.day)
+        if not spans:
+            spans = [(_ms(year, 1, 1), _ms(year + 1, 1, 1)) for year in self._years]
+        return spans + self._relative
+
+
+def _iso_dates(text: str) -> list[_Date]:
+    return [
+        _Date(int(year), int(month), int(day) if day else None)
+        for year, month, day in _ISO.findall(text)
+    ]
+
+
+def _written_dates(text: str) -> list[_Date]:
+    dates: list[_Date] = []
     for found in _DATE.finditer(text):
         month = month_number(found["month"])
-        day = found["day"] or found["day2"]
         if month is None:
             continue
-        bare = not day and not found["year"]
+        day, year = found["day"] or found["day2"], found["year"]
+        bare = not day and not year
         if bare and month in (3, 5) and not text[: found.start()].endswith((" in ", " since ")):
             continue  # the verbs "may" and "march"
-        for year in [int(found["year"])] if found["year"] else years:
-            spans += _span(year, month, int(day) if day else None)
-    if not spans:
-        for found in _YEAR.finditer(text):
-            spans += [(_ms(int(found[1]), 1, 1), _ms(int(found[1]) + 1, 1, 1))]
-    if now is not None:
-        today = now - now % DAY
-        for words, (from_days, to_days) in _RELATIVE.items():
-            if words in text and re.search(rf"\b{words}\b", text):
-                spans.append((today - from_days * DAY, today + to_days * DAY))
-    return spans
+        dates.append(_Date(int(year) if year else None, month, int(day) if day else None))
+    return dates
 
 
 def _year(moment: int) -> int:

@@ -11,8 +11,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
 from palimpsest.search.words import STOP_WORDS, other_forms
 from palimpsest.store.search_text import HAS_UNSPACED, segmented, storable
@@ -23,8 +25,14 @@ MAX_QUERY_CHARACTERS = 20_000
 MAX_TERMS = 40
 """The most words of one query that are looked up."""
 
+LONGEST_KEPT = 40
+"""Longer words, in characters, are read anew each time."""
+
 PHRASE_WORDS = 3
 """From so many words on, messages that hold the whole query word for word are looked for first."""
+
+MAX_PHRASE_WORDS = 100
+"""The most words of a query that are looked for word for word."""
 
 _QUOTED = re.compile('["“”„«]([^"“”„«»]+)["“”»]')
 _PLAIN_PHRASE = re.compile(r'\s{,9}"([A-Za-z0-9]{1,60}(?: [A-Za-z0-9]{1,60}){,20})"\s{,9}')
@@ -48,8 +56,7 @@ LOOSE_VALUE = 0.6
 """What an identifier's words in a row count when other signs part them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
+class Variant(NamedTuple):
     """One way a term may be written."""
 
     match: str
@@ -62,13 +69,19 @@ class Variant:
     grams: bool = False
     """Whether it is looked up in the index of unspaced scripts."""
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is found wherever its words stand."""
+        return self.literal is None and not self.grams
 
-@dataclass(slots=True)
-class QueryTerm:
+
+class QueryTerm(NamedTuple):
     """One word or phrase of the query."""
 
-    variants: list[Variant]
-    shown: list[str] = field(default_factory=list[str])
+    variants: tuple[Variant, ...]
+    """The word itself first."""
+
+    shown: tuple[str, ...]
     """What to highlight: words, or phrases with spaces; unspaced scripts as they are."""
 
     weight: float = 1.0
@@ -92,7 +105,15 @@ class Query:
     @property
     def words(self) -> frozenset[str]:
         """All words of the text, in lower case."""
-        return frozenset(part.lower() for part in _PART.findall(self.text))
+        return frozenset([part.lower() for part in _PART.findall(self.text)])
+
+    @property
+    def phrase_is_whole(self) -> bool:
+        """Whether each message with :attr:`phrase` certainly holds every term.
+
+        Of other texts than ASCII, FTS5 may take for a separator what Python takes for a letter.
+        """
+        return self.text.isascii() and len(_PART.findall(self.text)) <= MAX_PHRASE_WORDS
 
     @property
     def asks_time(self) -> bool:
@@ -105,20 +126,17 @@ class Query:
         return _NUMBER_QUESTION.search(self.text.lower()) is not None
 
 
+def plain_phrase(text: str) -> str | None:
+    """The words of a query that is one quoted phrase of plain words, else None.
+
+    :func:`parse_query` makes one exact term of them, and nothing else.
+    """
+    plain = _PLAIN_PHRASE.fullmatch(text)
+    return None if plain is None else plain[1]
+
+
 def parse_query(text: str) -> Query | None:
     """Read a query; None if it holds no word (or other sign) that can be searched for."""
-    plain = _PLAIN_PHRASE.fullmatch(text)
-    return parse_any(text) if plain is None else _plain_phrase(plain[1])
-
-
-def _plain_phrase(words: str) -> Query:
-    """What :func:`parse_any` makes of a quoted phrase of ASCII words, in a fifth of the time."""
-    match = quote(words)
-    return Query(match, [QueryTerm([Variant(match)], [words])], exact=True, phrase=match)
-
-
-def parse_any(text: str) -> Query | None:
-    """:func:`parse_query` without a short way for any form."""
     text = storable(text[:MAX_QUERY_CHARACTERS]).strip()
     if not text.isascii():
         text = unicodedata.normalize("NFC", text)
@@ -136,7 +154,12 @@ def parse_any(text: str) -> Query | None:
 
 def searchable(text: str) -> bool:
     """Whether the text holds anything that the index holds."""
-    return _PART.search(text) is not None or HAS_UNSPACED.search(text) is not None
+    return _PART.search(text) is not None or has_unspaced(text)
+
+
+def has_unspaced(text: str) -> bool:
+    """Whether the text holds scripts without spaces between words."""
+    return not text.isascii() and HAS_UNSPACED.search(text) is not None
 
 
 def quote(words: str) -> str:
@@ -151,19 +174,19 @@ def _lean_phrase(phrases: list[QueryTerm], exact: bool, text: str) -> str | None
             return None
         return " AND ".join(variant.match for variant in variants)
     words = _PART.findall(text)
-    if len(words) < PHRASE_WORDS or HAS_UNSPACED.search(text) or "*" in text:
+    if len(words) < PHRASE_WORDS or has_unspaced(text) or "*" in text:
         return None
-    return quote(" ".join(words[:100]))
+    return quote(" ".join(words[:MAX_PHRASE_WORDS]))
 
 
 def _phrase_terms(phrase: str) -> Iterator[QueryTerm]:
-    if HAS_UNSPACED.search(phrase):
+    if has_unspaced(phrase):
         for run in _runs(phrase):
-            yield QueryTerm([Variant(quote(" ".join(run)), grams=True)], ["".join(run)])
+            yield QueryTerm((Variant(quote(" ".join(run)), grams=True),), ("".join(run),))
         return
     parts = _PART.findall(phrase)
     literal = phrase.strip().lower() if _has_bare_sign(phrase) else None
-    yield QueryTerm([Variant(quote(" ".join(parts)), literal=literal)], [" ".join(parts)])
+    yield QueryTerm((Variant(quote(" ".join(parts)), literal=literal),), (" ".join(parts),))
 
 
 def _has_bare_sign(text: str) -> bool:
@@ -178,47 +201,46 @@ def _word_terms(text: str) -> tuple[list[QueryTerm], list[QueryTerm]]:
     stop: list[QueryTerm] = []
     seen: set[str] = set()
     for token in text.split():
-        if token.lower() in seen or len(content) >= MAX_TERMS:
+        lowered = token.lower()
+        if lowered in seen or len(content) >= MAX_TERMS:
             continue
-        seen.add(token.lower())
-        for term, is_stop in _token_terms(token):
-            (stop if is_stop else content).append(term)
+        seen.add(lowered)
+        terms, is_stop = _token_terms(token) if len(token) <= LONGEST_KEPT else _read_token(token)
+        (stop if is_stop else content).extend(terms)
     return content, stop
 
 
-def _token_terms(token: str) -> Iterator[tuple[QueryTerm, bool]]:
-    if HAS_UNSPACED.search(token):
-        for term in _unspaced_terms(token):
-            yield term, False
-        return
+def _read_token(token: str) -> tuple[tuple[QueryTerm, ...], bool]:
+    """The terms of what stands between two spaces, and whether it carries no subject."""
+    if has_unspaced(token):
+        return tuple(_unspaced_terms(token)), False
     prefix = len(token) > 1 and token[-1] == "*" and token[-2].isalnum()
     core = _POSSESSIVE.sub("", token.strip(_EDGES))
     parts = [part.lower() for part in _PART.findall(core)]
     if not parts:
-        return
+        return (), True
     words = " ".join(parts)
     if prefix:
-        yield QueryTerm([Variant(f"{quote(words)} *")], [f"{words}*"]), False
-        return
-    simple = len(parts) == 1 and core.lower() == parts[0]
-    if simple:
-        term = _simple_term(parts[0])
-        if core[0].isupper() and not core[1:2].isupper():
-            term.name = parts[0]
-        yield term, parts[0] in STOP_WORDS
-        return
-    stop = all(part in STOP_WORDS for part in parts) and not _has_bare_sign(core)
-    yield _identifier_term(core, parts), stop
+        return (QueryTerm((Variant(f"{quote(words)} *"),), (f"{words}*",)),), False
+    if len(parts) == 1 and core.lower() == words:
+        is_name = core[0].isupper() and not core[1:2].isupper()
+        return (_simple_term(words, words if is_name else ""),), words in STOP_WORDS
+    is_stop = all(part in STOP_WORDS for part in parts) and not _has_bare_sign(core)
+    return (_identifier_term(core, parts),), is_stop
 
 
-def _simple_term(word: str) -> QueryTerm:
+# The words of questions recur: most are stop words.
+_token_terms = lru_cache(maxsize=1024)(_read_token)
+
+
+def _simple_term(word: str, name: str) -> QueryTerm:
     forms, synonyms, members = other_forms(word)
     variants = [Variant(_any_of((word, *forms))), Variant(quote(word), grams=True)]
     if synonyms:
         variants.append(Variant(_any_of(synonyms), SYNONYM_VALUE))
     if members:
         variants.append(Variant(_any_of(members), MEMBER_VALUE))
-    return QueryTerm(variants, [word, *forms, *synonyms, *members])
+    return QueryTerm(tuple(variants), (word, *forms, *synonyms, *members), name=name)
 
 
 def _any_of(words: tuple[str, ...]) -> str:
@@ -240,21 +262,21 @@ def _identifier_term(core: str, parts: list[str]) -> QueryTerm:
         alone = tuple(part for part in parts if len(part) > 1 and part not in STOP_WORDS)
         if alone:
             variants.append(Variant(_any_of(alone), PART_VALUE))
-    return QueryTerm(variants, [" ".join(parts), *parts])
+    return QueryTerm(tuple(variants), (" ".join(parts), *parts))
 
 
 def _unspaced_terms(token: str) -> Iterator[QueryTerm]:
     for run in _runs(token):
         if len(run) == 1 and run[0].isascii():
             word = run[0]
-            yield QueryTerm([Variant(quote(word)), Variant(quote(word), grams=True)], [word])
+            yield QueryTerm((Variant(quote(word)), Variant(quote(word), grams=True)), (word,))
             continue
         if len(run) <= 8:
-            yield QueryTerm([Variant(quote(" ".join(run)), grams=True)], ["".join(run)])
+            yield QueryTerm((Variant(quote(" ".join(run)), grams=True),), ("".join(run),))
         if len(run) > 2:
             for first, second in pairwise(run):
-                pair = [Variant(quote(f"{first} {second}"), grams=True)]
-                yield QueryTerm(pair, [first + second], weight=0.7)
+                pair = Variant(quote(f"{first} {second}"), grams=True)
+                yield QueryTerm((pair,), (first + second,), weight=0.7)
 
 
 def _runs(text: str) -> Iterator[list[str]]:

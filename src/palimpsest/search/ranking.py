@@ -19,13 +19,15 @@ rare words:
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from functools import lru_cache
+from itertools import repeat
 
 from palimpsest.store.search_index import SITTING_ROWS
-from palimpsest.store.search_reader import Candidate
+from palimpsest.store.search_reader import Candidates
 from palimpsest.store.search_text import (
     ABOUT_OTHER,
     ABOUT_SELF,
@@ -99,7 +101,7 @@ class Term:
     """One word or phrase of the query and where it was found."""
 
     hits: dict[int, float]
-    """The position of each message that holds it, newest first, and how well (1: the very word)."""
+    """The position of each message that holds it, and how well (1: the very word)."""
 
     weight: float = 1.0
     """What the term counts beside the others."""
@@ -153,30 +155,51 @@ def rank_words(terms: Sequence[Term], wanted: int, broad: int = BROAD) -> dict[i
     """
     scores: dict[int, float] = {}
     for term in sorted(terms, key=lambda term: len(term.hits)):
-        if not term.hits:
+        hits = term.hits
+        if not hits:
             continue
         rarity = term.rarity
-        if len(scores) >= (wanted if len(term.hits) > broad else max(wanted, ENOUGH)):
-            for position in scores.keys() & term.hits.keys():
-                scores[position] += rarity * term.hits[position]
+        if len(scores) >= (wanted if len(hits) > broad else max(wanted, ENOUGH)):
+            for position in scores.keys() & hits.keys():
+                scores[position] += rarity * hits[position]
             continue
-        for position, value in _near(term.hits, broad).items():
-            scores[position] = scores.get(position, 0.0) + rarity * value
+        near = _near(hits if len(hits) <= broad else _newest(hits, broad), rarity)
+        both = {position: scores[position] + near[position] for position in scores.keys() & near}
+        scores |= near
+        scores |= both
     return scores
 
 
-def _near(hits: Mapping[int, float], broad: int) -> dict[int, float]:
-    """What the nearest of the newest occurrences counts for the positions around them."""
-    by_value: dict[float, list[int]] = {}
-    for position, value in islice(hits.items(), broad):
-        by_value.setdefault(value, []).append(position)
+def _newest(hits: Mapping[int, float], most: int) -> dict[int, float]:
+    return {position: hits[position] for position in sorted(hits, reverse=True)[:most]}
+
+
+def _by_value(hits: Mapping[int, float]) -> dict[float, list[int]]:
+    """The positions with each value: most words have one value, hardly any more than three."""
+    values = set(hits.values())
+    if len(values) == 1:
+        return {values.pop(): list(hits)}
+    return {
+        value: [position for position, found in hits.items() if found == value] for value in values
+    }
+
+
+def _near(hits: Mapping[int, float], rarity: float) -> dict[int, float]:
+    """What the nearest occurrence of a word counts for the positions around them."""
+    by_value = _by_value(hits)
     steps = sorted(
         (value * share, offset, value) for value in by_value for offset, share in NEARNESS.items()
     )
     best: dict[int, float] = {}
     for counted, offset, value in steps:  # ascending: a nearer occurrence replaces a farther one
-        best |= dict.fromkeys([position + offset for position in by_value[value]], counted)
+        around = [position + offset for position in by_value[value]]
+        best |= dict.fromkeys(around, rarity * counted)
     return best
+
+
+def best_first(scores: Mapping[int, float]) -> list[int]:
+    """The positions by their scores; of equal ones the newer first."""
+    return sorted(sorted(scores, reverse=True), key=scores.__getitem__, reverse=True)
 
 
 class Sittings:
@@ -188,31 +211,39 @@ class Sittings:
     def __init__(self, terms: Sequence[Term], opening: Sequence[int]) -> None:
         self._opening = opening
         self._scores: dict[int, float] = {}
+        """By the number of sittings that open up to a position."""
         for term in terms if opening else ():
             if len(term.hits) <= BROAD:
                 self._add(term)
 
     def _add(self, term: Term) -> None:
         found: dict[int, float] = {}
-        for position, value in term.hits.items():
-            sitting = bisect_right(self._opening, position)
-            found[sitting] = found.get(sitting, 0.0) + value
+        for value, positions in _by_value(term.hits).items() if term.hits else ():
+            sittings = Counter(map(bisect_right, repeat(self._opening), positions))
+            for sitting, count in sittings.items():
+                found[sitting] = found.get(sitting, 0.0) + value * count
         rarity = _rarity(len(found), len(self._opening)) * term.weight
         for sitting, value in found.items():
             scored = self._scores.get(sitting, 0.0)
             self._scores[sitting] = scored + rarity * 2 * value / (value + 1)
 
-    def score(self, position: int) -> float:
-        """What its sitting adds to the score of a position."""
-        return SITTING_WEIGHT * self._scores.get(bisect_right(self._opening, position), 0.0)
+    def scores(self, positions: Sequence[int]) -> list[float]:
+        """What its sitting adds to the score of each position."""
+        found = self._scores
+        sittings = map(bisect_right, repeat(self._opening), positions)
+        return [SITTING_WEIGHT * found.get(sitting, 0.0) for sitting in sittings]
 
     def add_to(self, scores: dict[int, float]) -> None:
         """Add to each position's score what its sitting adds."""
         if not self._scores:
             return
-        opening, found = self._opening, self._scores
-        for position in scores:
-            scores[position] += SITTING_WEIGHT * found.get(bisect_right(opening, position), 0.0)
+        opening, positions = self._opening, sorted(scores)
+        for sitting, score in self._scores.items():
+            start = bisect_left(positions, opening[sitting - 1]) if sitting else 0
+            end = bisect_left(positions, opening[sitting]) if sitting < len(opening) else None
+            added = SITTING_WEIGHT * score
+            for position in positions[start:end]:
+                scores[position] += added
 
 
 class Times:
@@ -220,27 +251,33 @@ class Times:
 
     So what was said then is found though it repeats no word of the query.
 
-    :param opening: the messages that open a sitting, ascending.
+    :param opening: the positions that open a sitting, ascending.
+    :param said_at: when the messages there were said.
     :param times: spans of time (ms, end excluded).
     :param messages: how many messages there are.
     """
 
     def __init__(
-        self, opening: Sequence[Candidate], times: Sequence[tuple[int, int]], messages: int
+        self,
+        opening: Sequence[int],
+        said_at: Sequence[int],
+        times: Sequence[tuple[int, int]],
+        messages: int,
     ) -> None:
         self._found: set[int] = set()
-        for place, candidate in enumerate(opening):
-            if any(start <= candidate.said_at < end for start, end in times):
-                first = candidate.position
-                last = first + SITTING_ROWS
-                if place + 1 < len(opening):
-                    last = min(last, opening[place + 1].position)
-                self._found.update(range(first, last))
+        for start, end in times:
+            for place, moment in enumerate(said_at):
+                if start <= moment < end:
+                    first = opening[place]
+                    following = opening[place + 1 : place + 2] or [first + SITTING_ROWS]
+                    last = min(first + SITTING_ROWS, following[0])
+                    self._found.update(range(first, last))
         self._worth = TIME_WEIGHT * _rarity(len(self._found), messages)
 
-    def score(self, position: int) -> float:
-        """What is added to the score of a position."""
-        return self._worth if position in self._found else 0.0
+    def scores(self, positions: Sequence[int]) -> list[float]:
+        """What is added to the score of each position."""
+        found, worth = self._found, self._worth
+        return [worth if position in found else 0.0 for position in positions]
 
     def add_to(self, scores: dict[int, float]) -> None:
         """Add it to all scores; a time that is not broad finds messages of its own."""
@@ -255,56 +292,63 @@ def _rarity(found: int, messages: int) -> float:
 
 
 def weigh_lengths(
-    terms: Sequence[Term],
-    positions: Sequence[int],
-    known: Mapping[int, Candidate],
-) -> dict[int, float]:
+    terms: Sequence[Term], positions: Sequence[int], words: Mapping[int, int]
+) -> list[float]:
     """Score the best positions by words anew, now that the lengths of the messages are known.
 
     A word in a long message says less (:data:`LENGTH_SHARE`). Sittings are not part of this score.
 
-    :param known: the candidates at these positions and around them.
+    :param words: how many words the messages have at these positions and around them.
+    :returns: the scores in the order of the positions.
     """
-    if not positions:
-        return {}
-    density = _densities(known)
-    crowding = dict(zip(positions, _crowding(positions, known), strict=True))
-    scores = dict.fromkeys(positions, 0.0)
-    shares = [(offset, share * share) for offset, share in NEARNESS.items()]
+    scores = [0.0] * len(positions)
+    if not scores:
+        return scores
+    density = _densities(words)
+    crowding = _crowding(positions, words)
+    # For each distance: where the messages so far before (or behind) the positions are.
+    reach = [
+        ({position - offset: place for place, position in enumerate(positions)}, share * share)
+        for offset, share in NEARNESS.items()
+    ]
     for term in terms:
-        rarity = term.rarity
-        hits = {place: term.hits[place] for place in density.keys() & term.hits.keys()}
-        squares = {place: (value * density[place]) ** 2 for place, value in hits.items()}
-        beside = {place + offset for place in hits for offset in NEARNESS}
-        for position in crowding.keys() & beside:
-            near = around = 0.0
-            for offset, share in shares:
-                place = position - offset
-                if place in hits:
-                    near += squares[place] * share
-                    around += hits[place]
-            if around:
-                surroundings = around * (SATURATION + 1) / (around + crowding[position])
-                scores[position] += rarity * (near**0.5 + SURROUNDINGS_WEIGHT * surroundings)
+        hits = {position: term.hits[position] for position in words.keys() & term.hits.keys()}
+        squares = {
+            position: (value * density[words[position]]) ** 2 for position, value in hits.items()
+        }
+        near = [0.0] * len(scores)
+        around = [0.0] * len(scores)
+        for reached, share in reach:
+            for position in reached.keys() & hits.keys():
+                place = reached[position]
+                near[place] += squares[position] * share
+                around[place] += hits[position]
+        for place, held in enumerate(around):
+            if held:
+                surroundings = held * (SATURATION + 1) / (held + crowding[place])
+                scores[place] += term.rarity * (
+                    near[place] ** 0.5 + SURROUNDINGS_WEIGHT * surroundings
+                )
     return scores
 
 
-def _densities(known: Mapping[int, Candidate]) -> dict[int, float]:
-    """What one word counts in each message: less in a message of more than the usual length."""
-    lengths = sorted(candidate.words for candidate in known.values())
+def _densities(words: Mapping[int, int]) -> dict[int, float]:
+    """By its length, what one word counts in a message: less in one longer than usual."""
+    lengths = sorted(words.values())
     middle = max(lengths[len(lengths) // 2], 1)
     return {
-        position: 1 / (1 - LENGTH_SHARE + LENGTH_SHARE * min(candidate.words / middle, 10))
-        for position, candidate in known.items()
+        length: 1 / (1 - LENGTH_SHARE + LENGTH_SHARE * min(length / middle, 10))
+        for length in set(lengths)
     }
 
 
-def _crowding(positions: Sequence[int], known: Mapping[int, Candidate]) -> list[float]:
+def _crowding(positions: Sequence[int], words: Mapping[int, int]) -> list[float]:
     """BM25's term for the length of each position's surroundings, beside the mean length."""
-    words = {position: candidate.words for position, candidate in known.items()}
-    lengths = [
-        sum(words.get(position + offset, 0) for offset in NEARNESS) for position in positions
-    ]
+    around = (
+        map(words.get, [position + offset for position in positions], repeat(0))
+        for offset in NEARNESS
+    )
+    lengths = list(map(sum, zip(*around, strict=True)))
     mean = max(sum(lengths) / len(lengths), 1.0)
     return [
         SATURATION * (1 - SURROUNDINGS_LENGTH + SURROUNDINGS_LENGTH * length / mean)
@@ -312,7 +356,7 @@ def _crowding(positions: Sequence[int], known: Mapping[int, Candidate]) -> list[
     ]
 
 
-def role_named(name: Term, known: Mapping[int, Candidate]) -> str | None:
+def role_named(name: Term, known: Candidates) -> str | None:
     """The role that bears a name, as far as the messages tell.
 
     Of two who talk, one calls the other by name and hardly ever themselves: the name belongs to
@@ -320,13 +364,13 @@ def role_named(name: Term, known: Mapping[int, Candidate]) -> str | None:
 
     :param name: where the name is said.
     """
+    if any(known.speakers):
+        return None
     said: dict[str, int] = {}
     unsaid: dict[str, int] = {}
-    for position, candidate in known.items():
-        if candidate.speaker:
-            return None
+    for position, role in zip(known.positions, known.roles, strict=True):
         counts = said if position in name.hits else unsaid
-        counts[candidate.role] = counts.get(candidate.role, 0) + 1
+        counts[role] = counts.get(role, 0) + 1
     roles = sorted(said.keys() | unsaid.keys(), key=lambda role: said.get(role, 0))
     if len(roles) != 2 or said.get(roles[1], 0) < NAMED_AT_LEAST:
         return None
@@ -334,45 +378,68 @@ def role_named(name: Term, known: Mapping[int, Candidate]) -> str | None:
     return roles[0] if shares[0] * NAMED_MORE <= shares[1] else None
 
 
-def turn_factor(candidate: Candidate, before: Candidate | None, question: Question) -> float:
-    """What the score by words is multiplied with for what the turn does.
+def turn_factors(positions: Sequence[int], known: Candidates, question: Question) -> list[float]:
+    """What scores by words are multiplied with for what the turns do.
 
-    :param before: the message before it, if there is one.
+    :param positions: some of the known ones.
+    :param known: these messages and, where there is one, the message before each.
     """
-    power = _length_power(candidate.words)
-    traits = candidate.traits
+    places = dict(zip(known.positions, range(len(known.positions)), strict=True))
+    said_at, traits, times = known.said_at, known.traits, question.times
+    # Few combinations of traits occur, and few speakers.
+    by_traits = {found: _traits_power(found, question) for found in set(traits)}
+    by_speaker = {
+        who: _speaker_power(*who, question)
+        for who in set(zip(known.speakers, known.roles, strict=True))
+    }
+    factors: list[float] = []
+    for position in positions:
+        place, before = places[position], places.get(position - 1)
+        power = _length_power(known.words[place]) + by_traits[traits[place]]
+        if before is None or _opens(
+            traits[place], traits[before], said_at[place] - said_at[before]
+        ):
+            power += FACTORS["opens"]
+        elif traits[before] & HAS_QUESTION:
+            power += FACTORS["answers"]
+        power += by_speaker[known.speakers[place], known.roles[place]]
+        if times and any(start <= said_at[place] < end for start, end in times):
+            power += FACTORS["when"]
+        factors.append(math.exp(power))
+    return factors
+
+
+def _traits_power(traits: int, question: Question) -> float:
+    power = 0.0
     if traits & ASKS:
         power += FACTORS["asks"]
     if traits & ABOUT_SELF:
         power += FACTORS["about self"]
     if traits & ABOUT_OTHER:
         power += FACTORS["about other"]
-    if _opens(candidate, before):
-        power += FACTORS["opens"]
-    elif before is not None and before.traits & HAS_QUESTION:
-        power += FACTORS["answers"]
     if question.asks_time and traits & TELLS_TIME:
         power += FACTORS["time"]
     if question.asks_number and traits & TELLS_NUMBER:
         power += FACTORS["number"]
-    if candidate.role in question.roles or not question.words.isdisjoint(
-        (candidate.speaker or candidate.role).split()
-    ):
-        power += FACTORS["speaker"]
-    if any(start <= candidate.said_at < end for start, end in question.times):
-        power += FACTORS["when"]
-    return math.exp(power)
+    return power
 
 
-def _opens(candidate: Candidate, before: Candidate | None) -> bool:
+def _speaker_power(speaker: str, role: str, question: Question) -> float:
+    named = role in question.roles or not question.words.isdisjoint((speaker or role).split())
+    return FACTORS["speaker"] if named else 0.0
+
+
+def _opens(traits: int, before: int, passed: int) -> bool:
     """Whether a turn opens a sitting: after a pause, or, where times do not tell (a conversation
     that was stored all at once), with a greeting that does not return another.
+
+    :param before: the traits of the turn before.
+    :param passed: the time since then, in ms.
     """
-    if before is None or abs(candidate.said_at - before.said_at) > PAUSE:
-        return True
-    return bool(candidate.traits & GREETS and not before.traits & GREETS)
+    return abs(passed) > PAUSE or bool(traits & GREETS and not before & GREETS)
 
 
+@lru_cache(maxsize=1024)
 def _length_power(words: int) -> float:
     power = LENGTH_POWER * math.log(min(max(words, 4), 60) / 20)
     if words > LONG:

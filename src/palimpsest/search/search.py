@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import cast
 
 from palimpsest.errors import InvalidSearchError, SearchError, SqlError
 from palimpsest.hosts.interface import MAX_INTEGER
-from palimpsest.search.dates import named_times
-from palimpsest.search.query import Query, parse_query
+from palimpsest.search.dates import NamedTimes
+from palimpsest.search.query import Query, QueryTerm, parse_query, plain_phrase, quote
 from palimpsest.search.ranking import (
     BROAD,
     NEARNESS,
@@ -17,9 +17,10 @@ from palimpsest.search.ranking import (
     Sittings,
     Term,
     Times,
+    best_first,
     rank_words,
     role_named,
-    turn_factor,
+    turn_factors,
     weigh_lengths,
     weigh_variants,
 )
@@ -28,7 +29,7 @@ from palimpsest.store.search_reader import (
     EVERY_POSTING,
     NO_FILTERS,
     POSTINGS,
-    Candidate,
+    Candidates,
     Content,
     Extent,
     Filters,
@@ -166,14 +167,25 @@ def search_messages(
     :raises SearchError: the index failed.
     """
     filters = _checked(query, session_id, limit, role, since, until, path_rows)
-    parsed = parse_query(query)
-    if parsed is None:
-        return []
-    search = _Search(index, parsed, session_id, limit, filters, path_rows, now)
+    words = plain_phrase(query)
     try:
-        return search.run()
+        if words is not None and path_rows is None:
+            return _verbatim(index, words, session_id, limit, filters)
+        parsed = parse_query(query)
+        if parsed is None:
+            return []
+        return _Search(index, parsed, session_id, limit, filters, path_rows, now).run()
     except SqlError as error:
         raise SearchError(f"the search index failed: {error}") from error
+
+
+def _verbatim(
+    index: SearchReader, words: str, session_id: str | None, limit: int, filters: Filters
+) -> list[SearchResult]:
+    """What :class:`_Search` finds for a quoted phrase of plain words, in half of its time."""
+    highlighter = Highlighter((words,))
+    found = _one_per_message(index.phrase(session_id, quote(words), filters, limit))
+    return [SearchResult(content, 1.0, highlighter) for content in found]
 
 
 def _checked(
@@ -241,27 +253,49 @@ class _Search:
         self._wanted = max(CANDIDATES, 2 * limit)
         self._filters = filters
         self._path_rows = path_rows
-        self._now = now
+        self._named = NamedTimes(query.text, now)
+        # Whether messages of any age may be the only ones that are wanted.
+        whole = query.exact or path_rows is not None or filters is not NO_FILTERS
+        self._newest = EVERY_POSTING if whole else POSTINGS
         self._highlighter = Highlighter(word for term in query.terms for word in term.shown)
 
     def run(self) -> list[SearchResult]:
         """The results, best first."""
         query = self._query
-        if query.phrase is None or self._path_rows is not None:
-            return self._ranked([])
-        found = self._index.phrase(self._session_id, query.phrase, self._filters, self._limit)
-        contents = _one_per_message(found)
-        if query.exact or len(contents) >= self._limit:
-            return [self._result(content, 1.0) for content in contents]
-        return self._ranked(contents)
+        phrase = query.phrase if self._path_rows is None else None
+        # A question hardly ever stands in a message word for word: its words are looked up first,
+        # and mostly tell that no message holds them all.
+        if phrase is None or query.text.endswith("?"):
+            return self._ranked(phrase, [])
+        verbatim = self._phrase(phrase)
+        if query.exact or len(verbatim) >= self._limit:
+            return [self._result(content, 1.0) for content in verbatim]
+        return self._ranked(None, verbatim)
 
-    def _ranked(self, verbatim: list[Content]) -> list[SearchResult]:
-        """All words as alternatives; messages that hold the whole query verbatim come first."""
+    def _phrase(self, phrase: str) -> list[Content]:
+        found = self._index.phrase(self._session_id, phrase, self._filters, self._limit)
+        return _one_per_message(found)
+
+    def _ranked(self, phrase: str | None, verbatim: list[Content]) -> list[SearchResult]:
+        """All words as alternatives; messages that hold the whole query verbatim come first.
+
+        :param phrase: the whole query, if these are not known yet.
+        """
         extent, found = self._look_up()
         path = self._path()
         terms = self._terms(extent, found, path)
+        if phrase is not None and self._may_stand_verbatim(terms, found):
+            verbatim = self._phrase(phrase)
+            if len(verbatim) >= self._limit:
+                return [self._result(content, 1.0) for content in verbatim]
+        return self._results(extent.base, verbatim, self._scores(extent, terms, path))
+
+    def _scores(
+        self, extent: Extent, terms: list[Term], path: dict[int, int] | None
+    ) -> dict[int, float]:
+        """The best positions with their scores."""
         sittings = Sittings(terms, extent.sittings if path is None else [])
-        broad = max(extent.messages, BROAD) if self._whole else BROAD
+        broad = BROAD if self._newest == POSTINGS else max(extent.messages, BROAD)
         scores = rank_words(terms, self._wanted, broad)
         times = self._times(extent)
         times.add_to(scores)
@@ -270,73 +304,73 @@ class _Search:
         sittings.add_to(scores)
         known, chosen = self._candidates(extent.base, scores)
         question, subject = self._question(terms, known)
-        scores = weigh_lengths(subject, chosen, known)
+        words = dict(zip(known.positions, known.words, strict=True))
         ranked = {
-            position: (score + sittings.score(position) + times.score(position))
-            * turn_factor(known[position], known.get(position - 1), question)
-            for position, score in scores.items()
+            position: (by_words + by_sitting + by_time) * factor
+            for position, by_words, by_sitting, by_time, factor in zip(
+                chosen,
+                weigh_lengths(subject, chosen, words),
+                sittings.scores(chosen),
+                times.scores(chosen),
+                turn_factors(chosen, known, question),
+                strict=True,
+            )
         }
         if len(terms) == 1 and len(self._query.text.split()) == 1:
             _prefer(ranked, terms[0].hits)
         if path is not None:
             rows = list(path)
             ranked = {rows[position]: score for position, score in ranked.items()}
-        return self._results(extent.base, verbatim, ranked)
+        return ranked
 
     def _results(
         self, base: int, verbatim: list[Content], ranked: dict[int, float]
     ) -> list[SearchResult]:
         known = {content.position for content in verbatim}
-        order = sorted(sorted(ranked, reverse=True), key=ranked.__getitem__, reverse=True)
-        chosen = [position for position in order if position not in known]
-        contents = self._index.contents(base, chosen[: self._limit - len(verbatim)])
+        chosen = [position for position in best_first(ranked) if position not in known]
+        wanted = chosen[: self._limit - len(verbatim)]
+        contents = self._index.contents(self._session_id, base, wanted) if wanted else []
         top = max(ranked.values(), default=0.0)
         return [
             *(self._result(content, top + 1.0) for content in verbatim),
             *(self._result(content, ranked[content.position]) for content in contents),
         ]
 
-    @property
-    def _whole(self) -> bool:
-        """Whether messages of any age may be the only ones that are wanted."""
-        return self._query.exact or self._path_rows is not None or self._filters is not NO_FILTERS
-
-    def _candidates(
-        self, base: int, scores: dict[int, float]
-    ) -> tuple[dict[int, Candidate], list[int]]:
-        """The positions with the best scores that pass the filters, and what is known of them
-        and of the positions around them.
+    def _candidates(self, base: int, scores: dict[int, float]) -> tuple[Candidates, list[int]]:
+        """What is known of the positions with the best scores and of those around them, and which
+        of these positions pass the filters.
         """
-        order = sorted(sorted(scores, reverse=True), key=scores.__getitem__, reverse=True)
-        wanted = self._wanted
-        known: dict[int, Candidate] = {}
+        order = best_first(scores)
+        known = Candidates([], [], [], [], [], [])
+        asked: set[int] = set()
         chosen: list[int] = []
-        start, step = 0, wanted
-        while start < len(order) and len(chosen) < (self._limit if start else wanted):
+        start, step = 0, self._wanted
+        while start < len(order) and len(chosen) < (self._limit if start else self._wanted):
             positions = order[start : start + step]
-            around = {position + offset for position in positions for offset in NEARNESS}
-            known |= self._known(base, around - known.keys())
-            chosen += [place for place in positions if place in known and known[place].passes]
+            around = {position + offset for offset in NEARNESS for position in positions}
+            known = known.joined(self._known(base, around - asked))
+            asked |= around
+            passing = known.passing()
+            chosen += [position for position in positions if position in passing]
             start, step = start + step, 4 * step
         return known, chosen
 
-    def _known(self, base: int, positions: Iterable[int]) -> dict[int, Candidate]:
+    def _known(self, base: int, positions: Iterable[int]) -> Candidates:
         rows = self._path_rows
         if rows is None:
-            found = self._index.candidates(base, positions, self._filters)
-            return {candidate.position: candidate for candidate in found}
+            return self._index.candidates(base, positions, self._filters)
         places = {rows[place]: place for place in positions if 0 <= place < len(rows)}
         found = self._index.candidates(base, places, self._filters)
-        return {places[candidate.position]: candidate for candidate in found}
+        return found._replace(positions=[places[row] for row in found.positions])
 
     def _look_up(self) -> tuple[Extent, list[list[list[int]]]]:
         """How large what is searched is and, for each term and variant, the positions found."""
-        newest = EVERY_POSTING if self._whole else POSTINGS
-        wanted = [variant for term in self._query.terms for variant in term.variants]
+        terms = self._query.terms
+        wanted = [variant for term in terms for variant in term.variants]
         extent, words = self._index.look_up(
             self._session_id,
             [(variant.match, variant.literal) for variant in wanted if not variant.grams],
-            newest,
+            self._newest,
         )
         grams: list[list[int]] = []
         if extent.unspaced and any(variant.grams for variant in wanted):
@@ -344,40 +378,64 @@ class _Search:
                 self._session_id,
                 extent.base,
                 [(variant.match, variant.literal) for variant in wanted if variant.grams],
-                newest,
+                self._newest,
             )
-        found = {False: iter(words), True: iter(grams)}
-        return extent, [
-            [next(found[variant.grams], _NOWHERE) for variant in term.variants]
-            for term in self._query.terms
-        ]
+        return extent, _by_term(terms, words, grams)
 
     def _terms(
         self, extent: Extent, lists: list[list[list[int]]], path: dict[int, int] | None
     ) -> list[Term]:
         """The query's terms with where they were found."""
-        newest = EVERY_POSTING if self._whole else POSTINGS
         terms: list[Term] = []
         for term, found in zip(self._query.terms, lists, strict=True):
             rarity, values = weigh_variants(
                 [variant.value for variant in term.variants],
-                [_estimate(positions, newest, extent) for positions in found],
+                [self._estimate(positions, extent) for positions in found],
                 extent.messages,
             )
             terms.append(Term(_combine(found, values, path), term.weight, term.weight * rarity))
         return terms
 
+    def _estimate(self, positions: list[int], extent: Extent) -> int:
+        """In how many messages an expression is found; told from the newest if there are more."""
+        if len(positions) < self._newest:
+            return len(positions)
+        if extent.base == 0:  # positions are keys of many sessions
+            return max(len(positions), extent.messages // 2)
+        span = positions[0] - positions[-1] + 1
+        return min(extent.messages, len(positions) * extent.messages // span)
+
+    def _may_stand_verbatim(self, terms: list[Term], lists: list[list[list[int]]]) -> bool:
+        """Whether a message may hold the whole query: False only if certainly none does.
+
+        Such a message holds each word. Only where all messages with a word were read, words are
+        letters and digits that FTS5 reads as Python does (ASCII), and the phrase has every word.
+        """
+        if not self._query.phrase_is_whole:
+            return True
+        holders = sorted(
+            (
+                term.hits
+                for asked, term, found in zip(self._query.terms, terms, lists, strict=True)
+                if asked.variants[0].is_plain and len(found[0]) < self._newest
+            ),
+            key=len,
+        )
+        if not holders:
+            return True
+        holding = set(holders[0])
+        for hits in holders[1:]:
+            holding &= hits.keys()
+        return bool(holding)
+
     def _times(self, extent: Extent) -> Times:
         """The sittings at a time that the query names; none on a branch."""
-        query = self._query.text
-        if self._path_rows is not None or not named_times(query, self._now, 0, 0):
-            return Times([], [], 0)
-        opening = self._index.candidates(
-            extent.base, extent.sittings[-SITTINGS_READ:], self._filters
-        )
-        said = [candidate.said_at for candidate in opening] or [0]
-        times = named_times(query, self._now, min(said), max(said))
-        return Times(opening, times, extent.messages)
+        if self._path_rows is not None or not self._named.spans(0, 0):
+            return Times([], [], [], 0)
+        opening = extent.sittings[-SITTINGS_READ:]
+        said_at = self._index.said_at(extent.base, opening)
+        spans = self._named.spans(min(said_at, default=0), max(said_at, default=0))
+        return Times(opening, said_at, spans, extent.messages)
 
     def _path(self) -> dict[int, int] | None:
         """For a branch: each row of its path, with its position on the path."""
@@ -390,12 +448,10 @@ class _Search:
             return set[int].intersection(*(set(term.hits) for term in terms))
         return None if path is None else set(path.values())
 
-    def _question(
-        self, terms: list[Term], known: dict[int, Candidate]
-    ) -> tuple[Question, list[Term]]:
+    def _question(self, terms: list[Term], known: Candidates) -> tuple[Question, list[Term]]:
         """What the query asks for besides its words, and its terms that name no speaker."""
         query = self._query
-        speakers = {word for one in known.values() for word in one.speaker.split()}
+        speakers = {word for speaker in set(known.speakers) for word in speaker.split()}
         roles: set[str] = set()
         subject: list[Term] = []
         for asked, term in zip(query.terms, terms, strict=True):
@@ -404,13 +460,13 @@ class _Search:
                 roles.add(role)
             elif asked.name not in speakers:
                 subject.append(term)
-        times = [candidate.said_at for candidate in known.values()] or [0]
+        said_at = known.said_at
         question = Question(
             words=query.words,
             roles=frozenset(roles),
             asks_time=query.asks_time,
             asks_number=query.asks_number,
-            times=named_times(query.text, self._now, min(times), max(times)),
+            times=self._named.spans(min(said_at, default=0), max(said_at, default=0)),
         )
         return question, subject or terms
 
@@ -418,10 +474,18 @@ class _Search:
         return SearchResult(content, score, self._highlighter)
 
 
+def _by_term(
+    terms: Sequence[QueryTerm], words: Sequence[list[int]], grams: Sequence[list[int]]
+) -> list[list[list[int]]]:
+    """The postings of each term's variants, from those of both indexes in order."""
+    found: dict[bool, Iterator[list[int]]] = {False: iter(words), True: iter(grams)}
+    return [[next(found[variant.grams], _NOWHERE) for variant in term.variants] for term in terms]
+
+
 def _combine(
     found: list[list[int]], values: Sequence[float], path: dict[int, int] | None
 ) -> dict[int, float]:
-    """Where any variant of a term was found, newest first, with the best variant's value."""
+    """Where any variant of a term was found, with the best variant's value."""
     lists = [
         (value, positions) for positions, value in zip(found, values, strict=True) if positions
     ]
@@ -429,21 +493,9 @@ def _combine(
     hits: dict[int, float] = {}
     for value, positions in lists:  # ascending: a better variant replaces another
         hits |= dict.fromkeys(positions, value)
-    if len(lists) > 1:
-        hits = {position: hits[position] for position in sorted(hits, reverse=True)}
     if path is not None:
         hits = {path[position]: value for position, value in hits.items() if position in path}
     return hits
-
-
-def _estimate(positions: list[int], newest: int, extent: Extent) -> int:
-    """In how many messages an expression is found, told from the newest if those are not all."""
-    if len(positions) < newest:
-        return len(positions)
-    if extent.base == 0:  # positions are keys of many sessions
-        return max(len(positions), extent.messages // 2)
-    span = positions[0] - positions[-1] + 1
-    return min(extent.messages, len(positions) * extent.messages // span)
 
 
 def _prefer(ranked: dict[int, float], hits: dict[int, float]) -> None:

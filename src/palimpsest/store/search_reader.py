@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from itertools import repeat
-from typing import Any, NamedTuple, cast
+from itertools import compress, repeat
+from typing import Any, NamedTuple
 
 from palimpsest.errors import LimitError
 from palimpsest.hosts.interface import Sql, SqlValue
@@ -49,9 +48,18 @@ def _kept(column: str) -> str:
     return f"cast({name} as integer)" if column in _INTEGERS else name
 
 
-def _arrays(columns: Iterable[str]) -> str:
-    """A JSON array with an array for each column: read faster than one for each row."""
-    return "'[' || " + " || ',' || ".join(f"json_group_array({one})" for one in columns) + " || ']'"
+def _array(*values: str) -> str:
+    """A JSON array of expressions that are JSON themselves, as bytes.
+
+    It is put together as text: whether JSON stays JSON through a subquery depends on the release.
+    It is given as bytes, which cross to Python at once; a text crosses character by character.
+    """
+    return f"""cast('[' || {" || ',' || ".join(values)} || ']' as blob)"""
+
+
+def _columns(*columns: str) -> list[str]:
+    """A JSON array for each column: read faster than one for each row."""
+    return [f"json_group_array({column})" for column in columns]
 
 
 # The first and the last key of one session (?1), or of all of them (?1 null).
@@ -81,9 +89,23 @@ _WHOLE_SIZE = f"""
 (select sum({_MESSAGES.format(first=f"number * {SESSION_SPAN}")}) from assistant_search_sessions)
 """
 
+_SITTINGS = """(
+  select json_group_array(doc - span.first) from assistant_search_sittings
+  where doc between span.first and span.last
+)"""
+
+_SAID_AT = f"""
+select cast(json_group_array({_kept("said_at")}) as blob) as value
+from (
+  select doc from assistant_search_sittings
+  where doc between cast(?1 as integer) and cast(?2 as integer) order by doc
+) cross join assistant_fts_content d on d.id = doc
+"""
+"""When the messages were said that open the sittings from one key to another."""
+
 
 def _postings(table: str, literals: bool) -> str:
-    """One JSON array of the positions for each expression of ?2, with commas between them.
+    """A JSON array of the positions for each expression of ?2, with commas between them.
 
     An expression is text to match or, with ``literals``, [match, literal]: rows that match and,
     unless it is null, hold the literal.
@@ -115,35 +137,21 @@ def _postings(table: str, literals: bool) -> str:
 
 
 def _look_up(whole: bool, literals: bool) -> str:
-    """What is searched, and the postings of the word index; null for an unknown session.
-
-    JSON is put together as text: whether it stays JSON through a subquery depends on the release.
-    """
-    return f"""
-{_WHOLE_SPAN if whole else _ONE_SPAN}
-select (
-  select
-    '[' || ifnull({_WHOLE_SIZE if whole else _ONE_SIZE}, 0)
-    || ',' || (
-      select json_group_array(doc - span.first) from assistant_search_sittings
-      where doc between span.first and span.last
+    """What is searched, and the postings of the word index; null for an unknown session."""
+    found = _array(
+        f"ifnull({_WHOLE_SIZE if whole else _ONE_SIZE}, 0)",
+        _SITTINGS,
+        "span.first",
+        "exists (select 1 from assistant_fts_grams_content)",
+        f"'[' || ifnull({_postings('assistant_fts', literals)}, '') || ']'",
     )
-    || ',' || span.first
-    || ',' || exists (select 1 from assistant_fts_grams_content)
-    || ',[' || ifnull({_postings("assistant_fts", literals)}, '') || ']]'
-  from span
-) as value
-"""
+    return f"{_WHOLE_SPAN if whole else _ONE_SPAN} select (select {found} from span) as value"
 
 
 def _look_up_grams(whole: bool) -> str:
     """The postings of the index of unspaced scripts."""
-    return f"""
-{_WHOLE_SPAN if whole else _ONE_SPAN}
-select (
-  select '[' || {_postings("assistant_fts_grams", literals=True)} || ']' from span
-) as value
-"""
+    found = _array(_postings("assistant_fts_grams", literals=True))
+    return f"{_WHOLE_SPAN if whole else _ONE_SPAN} select (select {found} from span) as value"
 
 
 # By whether all sessions are searched and, of the words, whether there are literals.
@@ -161,89 +169,87 @@ def _passes(first: int, role: str, created_at: str) -> str:
     )
 
 
-def _phrase(whole: bool, filtered: bool) -> str:
-    """The newest messages (?3: how many) that match the expression ?2, as :class:`Content`."""
-    number = f"d.rowid / {SESSION_SPAN}"
-    position, session_id = "cast(d.row as integer)", "?1"
-    if whole:
-        position = f"{number} * {SESSION_SPAN} + cast(d.row as integer)"
-        session_id = f"(select session_id from assistant_search_sessions where number = {number})"
-    passes = _passes(4, "d.role", "cast(d.created_at as integer)") if filtered else "true"
+_CONTENT = tuple(map(_kept, ("row", "message_id", "role", "created_at", "text", "tools", "about")))
+"""What a :class:`Content` is made of where one session is searched."""
+
+_WHOLE_CONTENT = (
+    f"d.id / {SESSION_SPAN} * {SESSION_SPAN} + {_kept('row')}",
+    f"(select session_id from assistant_search_sessions where number = d.id / {SESSION_SPAN})",
+    *_CONTENT,
+)
+"""The same where all are, with the position and the session before it."""
+
+
+def _phrase_keys(first: str, last: str, filtered: bool) -> str:
+    """The keys of the newest messages (?3: how many) that match the expression ?2."""
+    passes = _passes(4, "f.role", "cast(f.created_at as integer)") if filtered else "true"
     return f"""
-{_WHOLE_SPAN if whole else _ONE_SPAN}
-select
-  {position} as position, cast(d.row as integer) as row, d.message_id, {session_id} as session_id,
-  d.role, cast(d.created_at as integer) as created_at, d.text, d.tools, d.about
-from assistant_fts d
-where d.assistant_fts match ?2
-  and d.rowid between (select first from span) and (select last from span) and {passes}
-order by d.rowid desc limit cast(?3 as integer)
+  select f.rowid as doc from assistant_fts f
+  where f.assistant_fts match ?2 and f.rowid between {first} and {last} and {passes}
+  order by f.rowid desc limit cast(?3 as integer)
 """
 
 
-_FOUND_COLUMNS = ("row", "message_id", "role", "created_at", "text", "tools", "about")
-
-# As above for one session (?4), whose first key (?1) was read before: looking it up for each search
-# would take as long as reading what is found. What is found is one JSON array for each column, and
-# the character before them tells whether the key is still the session's.
-_PHRASE_FROM_KEY = f"""
-select exists (
-  select 1 from assistant_search_sessions
-  where number = cast(?1 as integer) / {SESSION_SPAN} and session_id = ?4
-) || (
-  select {_arrays(map(_kept, _FOUND_COLUMNS))}
-  from (
-    select f.rowid as doc from assistant_fts f
-    where f.assistant_fts match ?2
-      and f.rowid between cast(?1 as integer) and cast(?1 as integer) + {SESSION_SPAN - 1}
-    order by f.rowid desc limit cast(?3 as integer)
-  ) cross join assistant_fts_content d on d.id = doc
-) as value
-"""
-
-_CANDIDATE_COLUMNS = ("role", "speaker", "said_at", "words", "traits")
+_WANTED_KEYS = "select value + cast(?2 as integer) as doc from json_each(?1) order by key"
 
 
-def _candidates(filtered: bool) -> str:
-    """One JSON array for each field of :class:`Candidate`."""
-    columns = ["wanted.value", *map(_kept, _CANDIDATE_COLUMNS)]
-    if filtered:
-        columns.append(_passes(3, _kept("role"), _kept("created_at")))
-    return f"""
-select {_arrays(columns)} as value
-from json_each(?1) wanted
-cross join assistant_fts_content d on d.id = wanted.value + cast(?2 as integer)
-"""
+class _Reading(NamedTuple):
+    """Two statements that read the messages at some keys."""
+
+    at_once: str
+    """A JSON array for each column, as one value."""
+
+    in_rows: str
+    """A row for each message, for texts that together are larger than one value may be."""
 
 
-_CONTENT = f"""
-select
-  wanted.value as position, {_kept("row")} as row, {_kept("message_id")} as message_id,
-  n.session_id, {_kept("role")} as role, {_kept("created_at")} as created_at,
-  {_kept("text")} as text, {_kept("tools")} as tools, {_kept("about")} as about
-from json_each(?1) wanted
-cross join assistant_fts_content d on d.id = wanted.value + cast(?2 as integer)
-join assistant_search_sessions n on n.number = d.id / {SESSION_SPAN}
-order by wanted.key
-"""
+def _reading(keys: str, whole: bool, span: str = "") -> _Reading:
+    columns = _WHOLE_CONTENT if whole else _CONTENT
+    messages = f"from ({keys}) cross join assistant_fts_content d on d.id = doc"
+    return _Reading(
+        f"{span} select {_array(*_columns(*columns))} as value {messages}",
+        f"{span} select {', '.join(columns)} {messages}",
+    )
 
 
-def _in_one_value(statement: str) -> str:
-    # One JSON text crosses from the platform's SQLite much faster than rows of many columns.
-    return f"""
-select json_group_array(json_array(
-  position, row, message_id, session_id, role, created_at, text, tools, about
-)) as value from ({statement})
-"""
+def _reading_phrase(whole: bool, filtered: bool) -> _Reading:
+    keys = _phrase_keys("(select first from span)", "(select last from span)", filtered)
+    return _reading(keys, whole, _WHOLE_SPAN if whole else _ONE_SPAN)
 
 
 # By whether all sessions are searched, and whether there are filters.
 _PHRASES = {
-    (whole, some): _phrase(whole, some) for whole in (False, True) for some in (False, True)
+    (whole, some): _reading_phrase(whole, some) for whole in (False, True) for some in (False, True)
 }
-_PHRASES_IN_ONE = {key: _in_one_value(statement) for key, statement in _PHRASES.items()}
+_CONTENTS = {whole: _reading(_WANTED_KEYS, whole) for whole in (False, True)}
+
+# As above for one session (?4), whose first key (?1) was read before: looking it up for each search
+# would take as long as reading what is found. What comes first tells whether the key is still the
+# session's.
+_KEY = "cast(?1 as integer)"
+_IS_KEY = f"""exists (
+  select 1 from assistant_search_sessions where number = {_KEY} / {SESSION_SPAN} and session_id = ?4
+)"""
+_PHRASE_FROM_KEY = f"""
+select {_array(_IS_KEY, *_columns(*_CONTENT))} as value
+from ({_phrase_keys(_KEY, f"{_KEY} + {SESSION_SPAN - 1}", filtered=False)})
+cross join assistant_fts_content d on d.id = doc
+"""
+
+
+def _candidates(filtered: bool) -> str:
+    """A JSON array for each field of :class:`Candidates`."""
+    columns = ["wanted.value", *map(_kept, ("role", "speaker", "said_at", "words", "traits"))]
+    if filtered:
+        columns.append(_passes(3, _kept("role"), _kept("created_at")))
+    return f"""
+select {_array(*_columns(*columns))} as value
+from json_each(?1) wanted
+cross join assistant_fts_content d on d.id = wanted.value + cast(?2 as integer)
+"""
+
+
 _CANDIDATES = {filtered: _candidates(filtered) for filtered in (False, True)}
-_CONTENT_IN_ONE = _in_one_value(_CONTENT)
 
 
 class Filters(NamedTuple):
@@ -282,17 +288,39 @@ class Extent(NamedTuple):
     """Whether the second index holds anything at all."""
 
 
-class Candidate(NamedTuple):
-    """What ranking is told of a message."""
+class Candidates(NamedTuple):
+    """What ranking is told of messages: each field has a value for each message."""
 
-    position: int
-    role: str
-    speaker: str
-    said_at: int
-    words: int
-    traits: int
-    passes: bool
-    """Whether it passes the filters; others are asked for as neighbours."""
+    positions: list[int]
+    roles: list[str]
+    speakers: list[str]
+    """In lower case; '' where a message does not tell."""
+
+    said_at: list[int]
+    words: list[int]
+    traits: list[int]
+    passes: list[int] | None = None
+    """Whether it passes the filters (others are asked for as neighbours); None if all pass."""
+
+    def joined(self, others: Candidates) -> Candidates:
+        """These and others."""
+        if not self.positions:
+            return others
+        passes = self.passes, others.passes
+        return Candidates(
+            self.positions + others.positions,
+            self.roles + others.roles,
+            self.speakers + others.speakers,
+            self.said_at + others.said_at,
+            self.words + others.words,
+            self.traits + others.traits,
+            None if passes[0] is None or passes[1] is None else passes[0] + passes[1],
+        )
+
+    def passing(self) -> set[int]:
+        """The positions of those that pass the filters."""
+        passes = self.passes
+        return set(self.positions if passes is None else compress(self.positions, passes))
 
 
 class Content(NamedTuple):
@@ -311,6 +339,26 @@ class Content(NamedTuple):
 
 Expression = tuple[str, str | None]
 """An FTS5 expression and a literal (lower case) that the text must hold besides, or None."""
+
+
+_decode = json.JSONDecoder().raw_decode
+
+
+def _read(value: SqlValue) -> Any:
+    """The JSON of a statement, which comes as bytes."""
+    return _decode(value.decode())[0] if isinstance(value, bytes) else None
+
+
+def _made(session_id: str | None, columns: Sequence[Sequence[Any]]) -> list[Content]:
+    """Contents of columns as the statements give them; of no column if nothing is found."""
+    if not columns:
+        return []
+    if session_id is None:
+        positions, sessions, rows, ids, *others = columns
+        return list(map(Content._make, zip(positions, rows, ids, sessions, *others, strict=True)))
+    rows, ids, *others = columns
+    # A message's first row in the index is the one that is searched: its position is its row.
+    return list(map(Content._make, zip(rows, rows, ids, repeat(session_id), *others, strict=False)))
 
 
 class SearchReader:
@@ -351,7 +399,7 @@ class SearchReader:
         )
         if found is None:
             return Extent(0, [], 0, unspaced=False), [[] for _ in expressions]
-        messages, sittings, base, unspaced, postings = json.loads(str(found))
+        messages, sittings, base, unspaced, postings = _read(found)
         extent = Extent(messages, sittings, base, bool(unspaced))
         return extent, self._first_pieces(postings, base, session_id is None)
 
@@ -364,49 +412,67 @@ class SearchReader:
         """
         wanted = json.dumps(expressions, ensure_ascii=False)
         found = self.sql.value(_GRAMS[session_id is None], session_id, wanted, newest)
-        postings: list[list[int]] = json.loads(str(found))
+        postings: list[list[int]] = _read(found)
         return self._first_pieces(postings, base, session_id is None)
+
+    def said_at(self, base: int, opening: Sequence[int]) -> list[int]:
+        """When the messages were said that open sittings.
+
+        :param opening: their positions: some of an :class:`Extent`'s, without a gap.
+        """
+        if not opening:
+            return []
+        return _read(self.sql.value(_SAID_AT, base + opening[0], base + opening[-1]))
 
     def phrase(
         self, session_id: str | None, match: str, filters: Filters, limit: int
     ) -> list[Content]:
-        """The messages that match one FTS5 expression of the word index, newest first."""
-        first = self._first_keys.get(session_id) if session_id is not None else None
-        if first is not None and filters is NO_FILTERS:
-            with suppress(LimitError):
-                found = str(self.sql.value(_PHRASE_FROM_KEY, first, match, limit, session_id))
-                if found[0] == "1":
-                    rows, ids, *others = json.loads(found[1:])
-                    columns = (rows, rows, ids, repeat(session_id), *others)
-                    return list(map(Content._make, zip(*columns, strict=False)))
+        """The messages that match one FTS5 expression of the word index, newest first.
+
+        A very long message may be found several times.
+        """
         if session_id is not None:
+            if filters is NO_FILTERS and (first := self._first_keys.get(session_id)) is not None:
+                found = self._phrase_from_key(session_id, first, match, limit)
+                if found is not None:
+                    return found
             self._note_first_key(session_id)
         passing = filters.bindings()
-        kind = session_id is None, bool(passing)
-        return self._contents(
-            _PHRASES_IN_ONE[kind], _PHRASES[kind], (session_id, match, limit, *passing)
-        )
+        reading = _PHRASES[session_id is None, bool(passing)]
+        return self._contents(session_id, reading, (session_id, match, limit, *passing))
 
-    def candidates(self, base: int, positions: Iterable[int], filters: Filters) -> list[Candidate]:
-        """What ranking needs to know of messages; positions without one are left out."""
-        wanted = list(positions)
-        passing = filters.bindings()
-        found = self.sql.value(_CANDIDATES[bool(passing)], str(wanted), base, *passing)
-        columns: list[list[Any]] = json.loads(str(found))
-        if not passing:
-            columns.append([True] * len(columns[0]))
-        return list(map(Candidate._make, zip(*columns, strict=True)))
-
-    def contents(self, base: int, positions: Sequence[int]) -> list[Content]:
-        """The words of messages, in the order asked for."""
-        return self._contents(_CONTENT_IN_ONE, _CONTENT, (json.dumps(positions), base))
-
-    def _contents(self, in_one: str, in_rows: str, bindings: tuple[SqlValue, ...]) -> list[Content]:
+    def _phrase_from_key(
+        self, session_id: str, first: int, match: str, limit: int
+    ) -> list[Content] | None:
+        """None if the key is no longer the session's, or the texts are too large for one value."""
         try:
-            rows = json.loads(str(self.sql.value(in_one, *bindings)))
+            found = self.sql.value(_PHRASE_FROM_KEY, first, match, limit, session_id)
+        except LimitError:
+            return None
+        is_key, *columns = _read(found)
+        return _made(session_id, columns) if is_key else None
+
+    def candidates(self, base: int, positions: Iterable[int], filters: Filters) -> Candidates:
+        """What ranking needs to know of messages; positions without one are left out."""
+        passing = filters.bindings()
+        found = self.sql.value(_CANDIDATES[bool(passing)], str(list(positions)), base, *passing)
+        return Candidates(*_read(found))
+
+    def contents(
+        self, session_id: str | None, base: int, positions: Sequence[int]
+    ) -> list[Content]:
+        """The words of messages of a session (None: of any), in the order asked for."""
+        reading = _CONTENTS[session_id is None]
+        return self._contents(session_id, reading, (str(list(positions)), base))
+
+    def _contents(
+        self, session_id: str | None, reading: _Reading, bindings: tuple[SqlValue, ...]
+    ) -> list[Content]:
+        try:
+            columns = _read(self.sql.value(reading.at_once, *bindings))
         except LimitError:  # together the texts are larger than one value may be
-            rows = self.sql.execute(in_rows, *bindings)
-        return list(map(Content._make, cast("list[list[Any]]", rows)))
+            columns = list(zip(*self.sql.execute(reading.in_rows, *bindings), strict=True))
+        return _made(session_id, columns)
 
     def _first_pieces(self, postings: list[list[int]], base: int, several: bool) -> list[list[int]]:
         """The postings with every further piece replaced by its message's first piece."""

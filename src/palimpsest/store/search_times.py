@@ -27,10 +27,17 @@ def said_at(message: Mapping[str, Any], metadata: Mapping[str, Any]) -> int | No
     return None
 
 
-_MONTHS = (
-    "january", "february", "march", "april", "may", "june", "july", "august", "september",
-    "october", "november", "december",
-)  # fmt: skip
+_MONTHS = {
+    name: number
+    for number, month in enumerate(
+        (
+            "january", "february", "march", "april", "may", "june", "july", "august", "september",
+            "october", "november", "december",
+        ),
+        start=1,
+    )
+    for name in (month, month[:3])
+} | {"sept": 9}  # fmt: skip
 _WRITTEN_DATE = re.compile(
     r"(?:(?P<hour>\d{1,2}):(?P<minute>\d\d)(?: ?(?P<half>[ap]m))?.{0,6}?)?\b"
     r"(?:(?P<day>\d{1,2})(?:st|nd|rd|th)? (?P<month>[a-z]{3,9})"
@@ -41,11 +48,7 @@ _WRITTEN_DATE = re.compile(
 
 def month_number(word: str) -> int | None:
     """1 to 12 for an English month name or its abbreviation of three letters, else None."""
-    lowered = word.lower()
-    for number, month in enumerate(_MONTHS, start=1):
-        if lowered in (month, month[:3]) or (lowered == "sept" and number == 9):
-            return number
-    return None
+    return _MONTHS.get(word.lower())
 
 
 def parse_moment(value: Any) -> int | None:
