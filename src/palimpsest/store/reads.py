@@ -2,7 +2,8 @@
 
 One call of the platform's SQL costs as much as reading several rows, and each row costs more than
 its text: ranges of messages are therefore read as one JSON text that SQLite puts together, and
-parsed once.
+parsed once. It is asked for as bytes, which cross to Python at once; a text does so character by
+character.
 """
 
 from __future__ import annotations
@@ -136,7 +137,8 @@ class MessageReader:
                 first, last = (high - rows + 1, high) if newest_first else (low, low + rows - 1)
             try:
                 found = self._sql.execute(
-                    f"select count(*), max(extra), sum(bytes), {listed}, group_concat(content)"
+                    f"select count(*), max(extra), sum(bytes), {listed},"
+                    " cast(group_concat(content) as blob)"
                     " from assistant_contents"
                     " where key between cast(? as integer) and cast(? as integer)",
                     place.base + first,
@@ -149,7 +151,7 @@ class MessageReader:
                 continue
             edge = first if newest_first else last
             count, extra, size, each, text = cast(
-                "tuple[int, int, int, str | None, str | None]", tuple(found)
+                "tuple[int, int, int, str | None, bytes | None]", tuple(found)
             )
             if not count:
                 return [], self._skip_gap(place, low, high, newest_first, edge), 0
@@ -226,13 +228,14 @@ class MessageReader:
             for low in range(interval.low, interval.high + 1, MAX_ROWS):
                 high = min(interval.high, low + MAX_ROWS - 1)
                 text = self._sql.execute(
-                    "select json_group_array(json_array(id, role, bytes, tokens, created_at))"
+                    "select cast(json_group_array("
+                    "json_array(id, role, bytes, tokens, created_at)) as blob)"
                     " from assistant_contents"
                     " where key between cast(? as integer) and cast(? as integer)",
                     place.base + low,
                     place.base + high,
                 )[0][0]
-                found += [HistoryRowStat(*values) for values in json.loads(str(text))]
+                found += [HistoryRowStat(*values) for values in json.loads(cast("bytes", text))]
         return found
 
 
@@ -247,10 +250,10 @@ def _neighbours(sequence_numbers: Iterable[int]) -> list[Interval]:
     return [Interval(0, low, high) for low, high in found]
 
 
-def _parse_list(text: str, count: int) -> list[Message] | None:
+def _parse_list(text: bytes, count: int) -> list[Message] | None:
     """The messages of a concatenation, or None if a row of it is no message."""
     try:
-        values: list[Any] = json.loads(f"[{text}]")
+        values: list[Any] = json.loads(f"[{text.decode()}]")
     except (ValueError, RecursionError):
         return None
     if len(values) != count:
