@@ -170,22 +170,16 @@ def search_messages(
     words = plain_phrase(query)
     try:
         if words is not None and path_rows is None:
-            return _verbatim(index, words, session_id, limit, filters)
+            # A quoted phrase of plain words needs no more than this of what _Search does.
+            highlighter = Highlighter((words,))
+            found = index.phrase(session_id, quote(words), filters, limit)
+            return [SearchResult(content, 1.0, highlighter) for content in found]
         parsed = parse_query(query)
         if parsed is None:
             return []
         return _Search(index, parsed, session_id, limit, filters, path_rows, now).run()
     except SqlError as error:
         raise SearchError(f"the search index failed: {error}") from error
-
-
-def _verbatim(
-    index: SearchReader, words: str, session_id: str | None, limit: int, filters: Filters
-) -> list[SearchResult]:
-    """What :class:`_Search` finds for a quoted phrase of plain words, in half of its time."""
-    highlighter = Highlighter((words,))
-    found = _one_per_message(index.phrase(session_id, quote(words), filters, limit))
-    return [SearchResult(content, 1.0, highlighter) for content in found]
 
 
 def _checked(
@@ -273,8 +267,7 @@ class _Search:
         return self._ranked(None, verbatim)
 
     def _phrase(self, phrase: str) -> list[Content]:
-        found = self._index.phrase(self._session_id, phrase, self._filters, self._limit)
-        return _one_per_message(found)
+        return self._index.phrase(self._session_id, phrase, self._filters, self._limit)
 
     def _ranked(self, phrase: str | None, verbatim: list[Content]) -> list[SearchResult]:
         """All words as alternatives; messages that hold the whole query verbatim come first.
@@ -503,13 +496,3 @@ def _prefer(ranked: dict[int, float], hits: dict[int, float]) -> None:
     least = min((ranked[position] for position in ranked.keys() & hits.keys()), default=0.0)
     for position in ranked.keys() - hits.keys():
         ranked[position] *= least / (1 + ranked[position])
-
-
-def _one_per_message(contents: list[Content]) -> list[Content]:
-    """Without further pieces of a message that is found already."""
-    if len({content.position for content in contents}) == len(contents):
-        return contents
-    kept: dict[int, Content] = {}
-    for content in contents:
-        kept.setdefault(content.position, content)
-    return list(kept.values())

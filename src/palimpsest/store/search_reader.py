@@ -7,7 +7,8 @@ part of a statement: expressions are bound, and callers quote what they put into
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import compress, repeat
 from typing import Any, NamedTuple
 
@@ -349,25 +350,43 @@ def _read(value: SqlValue) -> Any:
     return _decode(value.decode())[0] if isinstance(value, bytes) else None
 
 
+# `Content._make`, without a call in Python for each message.
+_content: Callable[[Iterable[Any]], Content] = partial(
+    tuple.__new__,  # pyright: ignore[reportUnknownMemberType] its items are of any type
+    Content,
+)
+
+
 def _made(session_id: str | None, columns: Sequence[Sequence[Any]]) -> list[Content]:
     """Contents of columns as the statements give them; of no column if nothing is found."""
     if not columns:
         return []
     if session_id is None:
         positions, sessions, rows, ids, *others = columns
-        return list(map(Content._make, zip(positions, rows, ids, sessions, *others, strict=True)))
+        return list(map(_content, zip(positions, rows, ids, sessions, *others, strict=True)))
     rows, ids, *others = columns
     # A message's first row in the index is the one that is searched: its position is its row.
-    return list(map(Content._make, zip(rows, rows, ids, repeat(session_id), *others, strict=False)))
+    return list(map(_content, zip(rows, rows, ids, repeat(session_id), *others, strict=False)))
+
+
+def _one_per_message(contents: list[Content]) -> list[Content]:
+    """Without further pieces of a message that is found already."""
+    kept: dict[int, Content] = {}
+    for content in contents:
+        kept.setdefault(content.position, content)
+    return list(kept.values())
 
 
 class SearchReader:
-    """Reads the index of one database; every method is one statement, seldom two."""
+    """Reads the index of one database; every method is one statement, seldom two.
+
+    Numbers are bound as text, which crosses unchanged, and cast in the statement.
+    """
 
     def __init__(self, sql: Sql) -> None:
         self.sql = sql
         # The first keys of sessions searched lately; statements check them.
-        self._first_keys: dict[str, int] = {}
+        self._first_keys: dict[str, str] = {}
 
     def look_up(
         self, session_id: str | None, expressions: Sequence[Expression], newest: int = POSTINGS
@@ -395,7 +414,7 @@ class SearchReader:
             _WORDS[session_id is None, literals],
             session_id,
             json.dumps(wanted, ensure_ascii=False),
-            newest,
+            str(newest),
         )
         if found is None:
             return Extent(0, [], 0, unspaced=False), [[] for _ in expressions]
@@ -411,7 +430,7 @@ class SearchReader:
         :param base: the :class:`Extent`'s.
         """
         wanted = json.dumps(expressions, ensure_ascii=False)
-        found = self.sql.value(_GRAMS[session_id is None], session_id, wanted, newest)
+        found = self.sql.value(_GRAMS[session_id is None], session_id, wanted, str(newest))
         postings: list[list[int]] = _read(found)
         return self._first_pieces(postings, base, session_id is None)
 
@@ -422,40 +441,34 @@ class SearchReader:
         """
         if not opening:
             return []
-        return _read(self.sql.value(_SAID_AT, base + opening[0], base + opening[-1]))
+        return _read(self.sql.value(_SAID_AT, str(base + opening[0]), str(base + opening[-1])))
 
     def phrase(
         self, session_id: str | None, match: str, filters: Filters, limit: int
     ) -> list[Content]:
-        """The messages that match one FTS5 expression of the word index, newest first.
-
-        A very long message may be found several times.
-        """
+        """The messages that match one FTS5 expression of the word index, newest first."""
         if session_id is not None:
-            if filters is NO_FILTERS and (first := self._first_keys.get(session_id)) is not None:
-                found = self._phrase_from_key(session_id, first, match, limit)
-                if found is not None:
-                    return found
+            if filters is NO_FILTERS and (key := self._first_keys.get(session_id)) is not None:
+                # The shortest way for the commonest search: no more calls than it needs.
+                try:
+                    found = self.sql.value(_PHRASE_FROM_KEY, key, match, str(limit), session_id)
+                except LimitError:  # together the texts are larger than one value may be
+                    found = None
+                is_key, *columns = _read(found) or (0,)
+                if is_key and len(set(columns[0])) == len(columns[0]):
+                    return _made(session_id, columns)
             self._note_first_key(session_id)
         passing = filters.bindings()
         reading = _PHRASES[session_id is None, bool(passing)]
-        return self._contents(session_id, reading, (session_id, match, limit, *passing))
-
-    def _phrase_from_key(
-        self, session_id: str, first: int, match: str, limit: int
-    ) -> list[Content] | None:
-        """None if the key is no longer the session's, or the texts are too large for one value."""
-        try:
-            found = self.sql.value(_PHRASE_FROM_KEY, first, match, limit, session_id)
-        except LimitError:
-            return None
-        is_key, *columns = _read(found)
-        return _made(session_id, columns) if is_key else None
+        bindings = (session_id, match, str(limit), *passing)
+        return _one_per_message(self._contents(session_id, reading, bindings))
 
     def candidates(self, base: int, positions: Iterable[int], filters: Filters) -> Candidates:
         """What ranking needs to know of messages; positions without one are left out."""
         passing = filters.bindings()
-        found = self.sql.value(_CANDIDATES[bool(passing)], str(list(positions)), base, *passing)
+        found = self.sql.value(
+            _CANDIDATES[bool(passing)], str(list(positions)), str(base), *passing
+        )
         return Candidates(*_read(found))
 
     def contents(
@@ -463,7 +476,7 @@ class SearchReader:
     ) -> list[Content]:
         """The words of messages of a session (None: of any), in the order asked for."""
         reading = _CONTENTS[session_id is None]
-        return self._contents(session_id, reading, (str(list(positions)), base))
+        return self._contents(session_id, reading, (str(list(positions)), str(base)))
 
     def _contents(
         self, session_id: str | None, reading: _Reading, bindings: tuple[SqlValue, ...]
@@ -500,7 +513,7 @@ class SearchReader:
             self._first_keys.clear()
         number = self.number(session_id)
         if number is not None:
-            self._first_keys[session_id] = number * SESSION_SPAN
+            self._first_keys[session_id] = str(number * SESSION_SPAN)
 
     def number(self, session_id: str) -> int | None:
         """The number of a session, or None for an unknown one."""
