@@ -119,6 +119,7 @@ async def test_every_value_of_a_message_is_kept(host: Any) -> None:
         else:
             assert (extra, content) == (was_extra, was)
     assert host.sql.execute(words) == indexed
+    host.sql.execute("insert into assistant_fts (assistant_fts) values ('integrity-check')")
     kinds = host.sql.execute(
         "select distinct typeof(created_at), typeof(said_at), typeof(sitting), typeof(words),"
         " typeof(traits), typeof(row), typeof(tokens), typeof(bytes), typeof(extra),"
@@ -192,6 +193,7 @@ async def test_the_session_goes_on(host: Any) -> None:
     recent = await session.get_recent_history(10**8, leaf_id="new")
     sizes = [len(dump_json(one).encode()) for one in await session.get_history("new")]
     assert recent.total_content_bytes == sum(sizes)
+    host.sql.execute("insert into assistant_fts (assistant_fts) values ('integrity-check')")
     await session.clear_messages()
     assert await session.get_history() == []
     assert ids(await Session.create(host).get_history("root")) == ["root"]
