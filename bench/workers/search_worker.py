@@ -15,7 +15,7 @@ from palimpsest.hosts.interface import HttpRequest, HttpResponse
 from palimpsest.hosts.workers import durable_object, worker_entrypoint
 from palimpsest.messages import Message, text_of
 from palimpsest.session.session import Session
-from palimpsest.store.search_index import Entry, SearchIndex
+from palimpsest.store.search_index import NO_RECORD, Entry, Record, SearchIndex
 from palimpsest.store.search_reader import SESSION_SPAN
 from palimpsest.store.search_text import IndexedMessage, IndexedText
 
@@ -23,12 +23,14 @@ from palimpsest.store.search_text import IndexedMessage, IndexedText
 class SingleIndex(SearchIndex):
     """One full-text index of the text and nothing else: what appending is compared with."""
 
-    def entry(self, number: int, row: int, message: Message, created_at: int) -> Entry:
+    def entry(
+        self, number: int, row: int, message: Message, created_at: int, record: Record = NO_RECORD
+    ) -> Entry:
         """The text of a message, as it stands."""
         read = IndexedMessage([IndexedText(text_of(message), "", "", "")], "", None, 0, 0)
         doc, identifier = number * SESSION_SPAN + row, str(message["id"])
         role = str(message["role"])
-        return Entry(doc, row, 0, identifier, role, created_at, created_at, read)
+        return Entry(doc, row, 0, identifier, role, created_at, created_at, read, record)
 
     def complete(self, entry: Entry) -> None:
         """There is nothing else."""

@@ -8,7 +8,7 @@ import pytest
 
 from palimpsest.errors import SqlError
 from palimpsest.hosts.interface import Host
-from palimpsest.messages import Message
+from palimpsest.messages import Message, dump_json
 from palimpsest.session.session import Session
 from palimpsest.store.search_index import SESSION_SPAN, SITTING_ROWS
 
@@ -83,6 +83,48 @@ async def test_a_message_without_its_index_row_is_added_anew(host: Host, restart
     assert added.message == await session.get_message("m2")
     assert found(host, "walrus") == [["m2"]]
     assert not (await session.append_message(text("m2"))).inserted
+
+
+async def test_half_a_message_is_no_message(host: Host) -> None:
+    session = await filled(host, 4)
+    key = SESSION_SPAN + 4
+    host.sql.execute("delete from assistant_fts where rowid = cast(? as integer)", key)
+    session = forgetful(host)
+    assert await session.get_message("m3") is None
+    assert await session.update_message(text("m3", "walrus")) is None
+    assert await session.delete_messages(["m3"]) == []
+    # Another message takes the place that half of this one has.
+    assert (await session.append_message(text("m4", "otter"))).inserted
+    assert await session.get_message("m3") is None
+    assert (await session.append_message(text("m3", "walrus"), "m1")).inserted
+    assert await session.get_parent_id("m3") == "m1"
+    assert await shown(session) == ["m0", "m1", "m3"]
+    assert [one["id"] for one in await session.get_history("m4")] == ["m0", "m1", "m2", "m4"]
+    assert found(host, "walrus") == [["m3"]]
+    assert session.message_count() == 5
+
+
+async def test_an_update_writes_the_message_and_its_words_together(host: Any) -> None:
+    session = await filled(host, 3)
+    revision = "select revision, bytes from assistant_contents where id = 'm1'"
+    same = text("m1", "message number 1")
+    assert await session.update_message(same) == same
+    assert host.sql.execute(revision)[0][0] == 0, "nothing changed"
+    noted: Message = {**same, "note": "\x00 and \ud800 are no words"}
+    assert await session.update_message(noted) == noted
+    assert await session.get_message("m1") == noted
+    assert found(host, '"number 1"') == [["m1"]]
+    assert host.sql.execute(revision) == [[1, len(dump_json(noted))]]
+    empty: Message = {"id": "m1", "role": "system", "parts": []}
+    assert await session.update_message(empty) == empty
+    assert not found(host, '"number 1"')
+    assert await session.update_message(same) == same
+    assert host.sql.execute(revision) == [[3, len(dump_json(same))]]
+    assert await session.get_history() == [text(f"m{n}", f"message number {n}") for n in range(3)]
+    assert found(host, '"number 1"') == [["m1"]]
+    stats = await session.get_history_row_stats()
+    assert [one.bytes for one in stats] == [len(dump_json(same))] * 3
+    assert (await session.get_recent_history(10**6)).total_content_bytes == 3 * stats[0].bytes
 
 
 async def test_appends_in_turn_with_a_duplicate_between_them(host: Host) -> None:

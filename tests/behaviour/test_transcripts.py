@@ -84,7 +84,7 @@ async def test_overlays_are_not_laid(host: Any) -> None:
 async def test_a_row_that_cannot_be_read_keeps_its_place(host: Any, broken: str) -> None:
     session = Session.create(host)
     await session.append_messages([text_message(f"m{i}", "user", f"text {i}") for i in range(9)])
-    host.sql.execute("update assistant_messages set content = ? where id = 'm4'", broken)
+    host.sql.execute("update assistant_fts set content = ? where message_id = 'm4'", broken)
     messages = await same(session, "m8")
     assert [message["id"] for message in messages] == [f"m{i}" for i in range(9)]
     assert messages[4]["parts"][0]["type"] == "data-unreadable"

@@ -13,9 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from palimpsest.hosts.local import LocalHost
-from palimpsest.messages import Message
+from palimpsest.messages import Message, dump_json
 from palimpsest.session.session import Session
 from palimpsest.tokens import count_message_tokens
+from tests.support.earlier_form import bring_to_earlier_form
 
 MAX_MESSAGES = 40
 
@@ -174,6 +175,27 @@ class Run:
             assert stored is not None
             self.reference.messages[known] = stored
 
+    async def annotate(self) -> None:
+        """Change a message whose words stay as they are."""
+        if (known := self.pick()) is not None:
+            new = {**self.reference.messages[known], "note": self.data.draw(st.text(max_size=9))}
+            assert await self.session.update_message(new) == new
+            self.reference.messages[known] = new
+
+    async def update_to_the_same(self) -> None:
+        if (known := self.pick()) is not None:
+            revisions = "select sum(revision) from assistant_contents"
+            before = self.session.stores.sql.execute(revisions)
+            same = self.reference.messages[known]
+            forgotten = same.get("metadata", {}).get("forgotten", False)
+            assert await self.session.update_message(same) == same
+            assert forgotten or self.host.sql.execute(revisions) == before
+
+    async def write_in_earlier_form(self) -> None:
+        """Go on as with a database of the earlier form."""
+        bring_to_earlier_form(self.session.stores.sql)
+        await self.restart()
+
     async def restart(self) -> None:
         self.host = self.host.restarted()
         self.session = Session.create(self.host).for_session("s")
@@ -235,12 +257,24 @@ class Run:
     def check_index(self) -> None:
         rows = self.host.sql.execute("select message_id from assistant_search order by doc")
         assert [row[0] for row in rows] == list(self.reference.messages)
+        stored = self.host.sql.execute(
+            "select id, content, bytes, tokens from assistant_contents order by key"
+        )
+        assert [tuple(row) for row in stored] == [
+            (one, text := dump_json(message), len(text.encode()), count_message_tokens(message))
+            for one, message in self.reference.messages.items()
+        ]
+        identified = self.host.sql.execute(
+            "select id from assistant_identified_messages order by key"
+        )
+        assert identified == rows
+        assert self.host.sql.execute("select count(*) from assistant_messages") == [[len(rows)]]
 
 
 ACTIONS = (
     Run.append, Run.append, Run.append, Run.branch, Run.branch, Run.root, Run.append_again,
     Run.update, Run.update, Run.delete, Run.delete, Run.overlay, Run.overlay, Run.remove_overlay,
-    Run.forget, Run.restart,
+    Run.annotate, Run.update_to_the_same, Run.forget, Run.restart, Run.write_in_earlier_form,
 )  # fmt: skip
 
 

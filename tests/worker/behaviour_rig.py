@@ -52,6 +52,10 @@ def behaviour_worker() -> WorkerDefinition:
         WorkerModule("tests/conftest.py", tests / "conftest.py", "pythonModule"),
         *source_modules(INSIDE),
         *source_modules(BEHAVIOUR, "tests/behaviour/"),
+        *(
+            WorkerModule(path.relative_to(ROOT).as_posix(), path, "data")
+            for path in sorted(BEHAVIOUR.glob("*.sql"))
+        ),
         *vendored_modules(ensure_test_packages()),
     ]
     return define_worker(

@@ -9,8 +9,8 @@ from palimpsest.json_input import load_json
 from palimpsest.messages import MAX_MESSAGE_NESTING, Message, dump_json
 from palimpsest.store.message_tables import MEDIA, PIECES
 from palimpsest.store.payloads import (
+    IN_ROW_BYTES,
     MIN_MEDIA_CHARACTERS,
-    PIECE_BYTES,
     Media,
     take_out_media,
 )
@@ -60,7 +60,7 @@ def encode_message(message: Message) -> Encoded:
         if media:
             extra |= MEDIA
             text = dump_json(stripped)
-    if len(text) > PIECE_BYTES // 4 and len(text.encode()) > PIECE_BYTES:
+    if len(text) > IN_ROW_BYTES // 4 and len(text.encode()) > IN_ROW_BYTES:
         extra |= PIECES
         text, long_text = "null", text
     return Encoded(message, text, size, tokens, extra, long_text, media)

@@ -4,11 +4,17 @@ A session has a small number; a message has a sequence number within its session
 never again. Its key is ``number * 2**32 + seq``: a session is one range of keys, and their order is
 the order in which messages were added.
 
-A message is one row of ``assistant_messages``, found by session and id, and one row of the search
-index, whose rowid is its key. The statements that write them take all numbers as one JSON array:
-on the platform a parameter costs more than a column.
-Messages are read in order through the index (``assistant_ordered_messages``): a further index of
-the same rows would be billed with each write.
+A message is one row of the search index, whose rowid is its key, and one row of
+``assistant_messages``, found by session and id. Each value stands in one of them only: in the
+index (:mod:`palimpsest.store.search_tables`) whatever is the message's own (its JSON, role, time,
+sizes, flags, how often it was changed), in ``assistant_messages`` its place in the tree and what
+its path adds up to. That row is short, since SQLite reads a row of such a table whole to find it,
+and ids may be random: an append with one touches any page of the table. Messages are read in order
+from the index alone (``assistant_contents``): a further index of the same rows would be billed
+with each write. The statements that write both rows take all numbers as one JSON array: on the
+platform a parameter costs more than a column.
+
+A row of ``assistant_messages`` without its row of the index is no message: no view shows it.
 
 **Runs.** A run is a stretch of messages in which each follows the one before it and no message of
 another branch stands between. A message that is added behind the newest one continues its run;
@@ -28,19 +34,59 @@ The newest message of a session always includes them all, so that an append read
 
 from __future__ import annotations
 
-from palimpsest.store.search_index import FIRST_PIECE, SESSION_SPAN
+from palimpsest.store.search_reader import CONTENT_COLUMNS, FIRST_PIECE, SESSION_SPAN
 
 MAX_SEQ = FIRST_PIECE - 1
 """The last sequence number; keys above it hold further pieces of the search index."""
 
 PIECES = 1
-"""Flag in ``extra``: the JSON is in ``assistant_message_pieces``; ``content`` is ``null``."""
+"""Flag in ``extra``: the JSON is in ``assistant_message_pieces``; the content is ``null``."""
 
 MEDIA = 2
 """Flag in ``extra``: inline media were taken out of the JSON into ``assistant_media``."""
 
 FORGOTTEN = 4
 """Flag in ``extra``: the content was forgotten and a marker stands in its place."""
+
+MESSAGE_TABLE = """
+create table assistant_messages (
+  session integer not null,
+  id text not null,
+  seq integer not null,
+  run integer not null,
+  as_of integer not null default 0,
+  path_length integer not null,
+  path_tokens integer not null,
+  path_bytes integer not null,
+  primary key (session, id)
+) without rowid;
+"""
+
+_OWN = ", ".join(
+    f"f.c{CONTENT_COLUMNS.index(kept)} as {name}"
+    for kept, name in (
+        ("message_id", "id"), ("role", "role"), ("created_at", "created_at"),
+        ("tokens", "tokens"), ("bytes", "bytes"), ("extra", "extra"), ("revision", "revision"),
+        ("content", "content"),
+    )
+)  # fmt: skip
+_MESSAGE_ID = f"f.c{CONTENT_COLUMNS.index('message_id')}"
+_PLACE = "m.session, m.seq, m.run, m.as_of, m.path_length, m.path_tokens, m.path_bytes"
+
+MESSAGE_VIEWS = f"""
+create view assistant_contents as select f.id as key, {_OWN} from assistant_fts_content f;
+create view assistant_ordered_messages as
+select f.id as key, {_OWN}, {_PLACE}
+from assistant_fts_content f cross join assistant_messages m
+where m.session = f.id / {SESSION_SPAN} and m.id = {_MESSAGE_ID} and m.seq = f.id % {SESSION_SPAN};
+create view assistant_identified_messages as
+select f.id as key, {_OWN}, {_PLACE}
+from assistant_messages m cross join assistant_fts_content f
+where f.id = m.session * {SESSION_SPAN} + m.seq and {_MESSAGE_ID} = m.id;
+"""
+"""What of messages is read: of those of a range of keys what is their own, or all of it, and of
+those of some ids all of it: a row of the last is found by ``session`` and ``id``. The first holds
+the further pieces of very long messages too, whose keys lie above those of all messages."""
 
 TABLES = f"""
 create table assistant_session_numbers (
@@ -49,28 +95,8 @@ create table assistant_session_numbers (
   next_seq integer not null default 1,
   edits integer not null default 0
 );
-create table assistant_messages (
-  session integer not null,
-  id text not null,
-  seq integer not null,
-  run integer not null,
-  role text not null,
-  created_at integer not null,
-  tokens integer not null,
-  bytes integer not null,
-  revision integer not null default 0,
-  extra integer not null default 0,
-  as_of integer not null default 0,
-  path_length integer not null,
-  path_tokens integer not null,
-  path_bytes integer not null,
-  content text not null,
-  primary key (session, id)
-) without rowid;
-create view assistant_ordered_messages as
-select f.rowid as key, m.*
-from assistant_fts f cross join assistant_messages m
-where m.session = f.rowid / {SESSION_SPAN} and m.id = f.message_id;
+{MESSAGE_TABLE}
+{MESSAGE_VIEWS}
 create table assistant_runs (
   session integer not null,
   run integer not null,

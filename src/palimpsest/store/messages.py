@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from palimpsest.errors import UniqueViolationError, UnknownParentError
-from palimpsest.hosts.interface import Sql
+from palimpsest.hosts.interface import Sql, SqlValue
 from palimpsest.messages import Message
 from palimpsest.store.encoding import Encoded
 from palimpsest.store.message_tables import FORGOTTEN, SESSION_SPAN
@@ -17,19 +17,13 @@ from palimpsest.store.payloads import (
     PayloadStore,
 )
 from palimpsest.store.rows import MessageRow, Place, Totals
-from palimpsest.store.search_index import Entry, SearchIndex
+from palimpsest.store.search_index import Entry, Record, SearchIndex
 from palimpsest.store.tree import MessageTree
 
-_COLUMNS = (
-    "session, id, seq, run, role, created_at, tokens, bytes, extra, as_of,"
-    " path_length, path_tokens, path_bytes, content"
-)
-
 _INSERT = (
-    "insert into assistant_messages (session, seq, run, created_at, tokens, bytes, extra, as_of,"
-    " path_length, path_tokens, path_bytes, id, role, content)"
-    " values (?1 ->> 0, ?1 ->> 1, ?1 ->> 2, ?1 ->> 3, ?1 ->> 4, ?1 ->> 5, ?1 ->> 6, ?1 ->> 7,"
-    " ?1 ->> 8, ?1 ->> 9, ?1 ->> 10, ?2, ?3, ?4)"
+    "insert into assistant_messages"
+    " (session, seq, run, as_of, path_length, path_tokens, path_bytes, id)"
+    " values (?1 ->> 0, ?1 ->> 1, ?1 ->> 2, ?1 ->> 3, ?1 ->> 4, ?1 ->> 5, ?1 ->> 6, ?2)"
 )
 """Its numbers come as one JSON array: on the platform a parameter costs more than a column."""
 
@@ -149,7 +143,7 @@ class MessageStore:
         number, edits, seq = newest.number, newest.edits, newest.seq + 1
         run = seq if newest.run is None else newest.run
         above = newest
-        entry = self._index.entry(number, seq, encoded.message, created_at)
+        entry = self._entry(number, seq, encoded, created_at)
         try:
             if (
                 self._sql.keeps_writes_together
@@ -157,20 +151,17 @@ class MessageStore:
                 and not encoded.extra
                 and entry.is_plain
             ):
-                self._insert_plain(entry, run, edits, encoded, created_at, above)
+                self._insert_plain(entry, run, edits, encoded, above)
             else:
-                self._sql.transaction(
-                    lambda: self._insert(entry, run, edits, encoded, created_at, above)
-                )
+                self._sql.transaction(lambda: self._insert(entry, run, edits, encoded, above))
         except UniqueViolationError:
             place = Place(number, seq, edits)
             present = self._tree.row(place, encoded.message["id"])
-            if present is None:
+            if present is not None:
+                return Added(present.seq, False)
+            if not self._has_half(number, encoded.message["id"]):
                 raise
-            ordered = self._tree.row_at(place, present.seq)
-            if ordered is None or ordered.id != present.id:
-                return self._replace_half(session_id, present, encoded, created_at)
-            return Added(present.seq, False)
+            return self._replace_half(session_id, number, encoded, created_at)
         self._known[session_id] = Newest(
             number, edits, seq, run, above.length + 1, above.tokens + encoded.tokens,
             above.bytes + encoded.bytes, self._sql.rollbacks,
@@ -183,28 +174,35 @@ class MessageStore:
         run: int,
         edits: int,
         encoded: Encoded,
-        created_at: int,
         above: Totals | Newest,
     ) -> None:
         """Write a message that is one row here and one of the index, without a transaction.
 
         A savepoint would make FTS5 write out what it has gathered, at every append.
         """
-        self._put_row(entry, run, edits, encoded, created_at, above)
+        self._put_row(entry, run, edits, encoded, above)
         try:
             self._index.put(entry)
         except BaseException:
             self._delete_row(entry.number, encoded.message["id"])
             raise
 
+    def _has_half(self, number: int, message_id: str) -> bool:
+        """Whether there is a row of this id, be it a whole message or without its index row."""
+        return bool(
+            self._sql.execute(
+                "select 1 from assistant_messages where session = ? and id = ?", number, message_id
+            )
+        )
+
     def _replace_half(
-        self, session_id: str, half: MessageRow, encoded: Encoded, created_at: int
+        self, session_id: str, number: int, encoded: Encoded, created_at: int
     ) -> Added:
         """Add a message of which an isolate that was ended left a row without its index row."""
         self.changed(session_id)
 
         def write() -> Added:
-            self._delete_row(half.number, half.id)
+            self._delete_row(number, encoded.message["id"])
             return self.append(session_id, encoded, created_at)
 
         return self._sql.transaction(write)
@@ -238,9 +236,13 @@ class MessageStore:
         seq = max(newest.seq + 1, place.next_seq)
         above = Totals(0, 0, 0) if parent is None else self._tree.totals(place, parent)
         self.changed(session_id)
-        entry = self._index.entry(place.number, seq, encoded.message, created_at)
-        self._insert(entry, seq, place.edits, encoded, created_at, above, parent)
+        self._delete_row(place.number, encoded.message["id"])  # half a message may be left of it
+        entry = self._entry(place.number, seq, encoded, created_at)
+        self._insert(entry, seq, place.edits, encoded, above, parent)
         return Added(seq, True)
+
+    def _entry(self, number: int, seq: int, encoded: Encoded, created_at: int) -> Entry:
+        return self._index.entry(number, seq, encoded.message, created_at, _record(encoded))
 
     def _insert(
         self,
@@ -248,12 +250,11 @@ class MessageStore:
         run: int,
         edits: int,
         encoded: Encoded,
-        created_at: int,
         above: Totals | Newest,
         parent: MessageRow | None = None,
     ) -> None:
         """Write a message with all that belongs to it."""
-        self._put_row(entry, run, edits, encoded, created_at, above)
+        self._put_row(entry, run, edits, encoded, above)
         self._index.put(entry)
         if run == entry.row:
             self._open_run(entry.number, run, parent)
@@ -264,21 +265,13 @@ class MessageStore:
             self._payloads.put_media(entry.doc, encoded.media)
 
     def _put_row(
-        self,
-        entry: Entry,
-        run: int,
-        edits: int,
-        encoded: Encoded,
-        created_at: int,
-        above: Totals | Newest,
+        self, entry: Entry, run: int, edits: int, encoded: Encoded, above: Totals | Newest
     ) -> None:
         numbers = (
-            f"[{entry.number},{entry.row},{run},{created_at},{encoded.tokens},{encoded.bytes},"
-            f"{encoded.extra},{edits},{above.length + 1},{above.tokens + encoded.tokens},"
-            f"{above.bytes + encoded.bytes}]"
+            f"[{entry.number},{entry.row},{run},{edits},{above.length + 1},"
+            f"{above.tokens + encoded.tokens},{above.bytes + encoded.bytes}]"
         )
-        message = encoded.message
-        self._sql.execute(_INSERT, numbers, message["id"], message["role"], encoded.content)
+        self._sql.execute(_INSERT, numbers, encoded.message["id"])
 
     def _open_run(self, number: int, run: int, parent: MessageRow | None) -> None:
         self._sql.execute(
@@ -294,48 +287,47 @@ class MessageStore:
     def update(self, session_id: str, row: MessageRow, encoded: Encoded) -> bool:
         """Replace a message's content; False where it is the same already."""
         self.changed(session_id)
-        if not self._replace(row, encoded, 0):
+        if not row.extra and not encoded.extra and self._content(row.key) == encoded.content:
             return False
-        self._index.update(session_id, row.seq, encoded.message, row.created_at)
+        self._replace_payloads(row, encoded)
+        self._index.update(session_id, row.seq, encoded.message, row.created_at, _record(encoded))
+        self._note_sizes(row, encoded)
         return True
 
     def forget(self, session_id: str, row: MessageRow, marker: Encoded) -> None:
         """Put a marker in place of a message's content, everywhere the content is kept."""
         self.changed(session_id)
-        self._replace(row, marker, FORGOTTEN)
-        self._index.forget(session_id, row.seq, marker.message, row.created_at)
+        self._replace_payloads(row, marker)
+        record = _record(marker)
+        record = record._replace(extra=record.extra | FORGOTTEN)
+        self._index.forget(session_id, row.seq, marker.message, row.created_at, record)
+        self._note_sizes(row, marker)
 
-    def _replace(self, row: MessageRow, encoded: Encoded, extra: int) -> bool:
-        message = encoded.message
-        if not encoded.extra and not row.extra and not extra:
-            changed = self._sql.execute(
-                "update assistant_messages set content = ?2, role = ?3, tokens = ?4, bytes = ?5,"
-                " path_tokens = path_tokens + (?4 - tokens),"
-                " path_bytes = path_bytes + (?5 - bytes), revision = revision + 1"
-                " where session = ?1 and id = ?6 and content <> ?2 returning seq",
-                row.number, encoded.content, message["role"], encoded.tokens, encoded.bytes,
-                row.id,
-            )  # fmt: skip
-            if not changed:
-                return False
-        else:
+    def _content(self, key: int) -> SqlValue:
+        """What a message's row holds as its JSON."""
+        return self._sql.execute(
+            "select content from assistant_contents where key = cast(? as integer)", key
+        )[0][0]
+
+    def _replace_payloads(self, row: MessageRow, encoded: Encoded) -> None:
+        if row.extra:
             self._payloads.drop(row.key)
-            self._sql.execute(
-                "update assistant_messages set content = ?2, role = ?3, tokens = ?4, bytes = ?5,"
-                " path_tokens = path_tokens + (?4 - tokens),"
-                " path_bytes = path_bytes + (?5 - bytes), revision = revision + 1, extra = ?6"
-                " where session = ?1 and id = ?7",
-                row.number, encoded.content, message["role"], encoded.tokens, encoded.bytes,
-                encoded.extra | extra, row.id,
-            )  # fmt: skip
-            if encoded.long_text is not None:
-                self._payloads.put_pieces(row.key, encoded.long_text)
-            if encoded.media:
-                self._payloads.put_media(row.key, encoded.media)
+        if encoded.long_text is not None:
+            self._payloads.put_pieces(row.key, encoded.long_text)
+        if encoded.media:
+            self._payloads.put_media(row.key, encoded.media)
+
+    def _note_sizes(self, row: MessageRow, encoded: Encoded) -> None:
+        """Bring the totals of ``row``, as it was, and those of all below it to its new sizes."""
         change = Totals(0, encoded.tokens - row.tokens, encoded.bytes - row.bytes)
-        if change.tokens or change.bytes:
-            self._shift(row, change)
-        return True
+        if not change.tokens and not change.bytes:
+            return
+        self._sql.execute(
+            "update assistant_messages set path_tokens = path_tokens + ?,"
+            " path_bytes = path_bytes + ? where session = ? and id = ?",
+            change.tokens, change.bytes, row.number, row.id,
+        )  # fmt: skip
+        self._shift(row, change)
 
     def _shift(self, row: MessageRow, change: Totals) -> None:
         """Note that the totals of all messages below ``row`` changed (not of ``row``)."""
@@ -430,18 +422,22 @@ class MessageStore:
             above.tokens + source.tokens, above.bytes + source.bytes,
         )  # fmt: skip
         self.changed(target_id)
-        self._sql.execute(
-            f"insert into assistant_messages ({_COLUMNS})"
-            " select cast(? as integer), id, cast(? as integer), cast(? as integer), role,"
-            " created_at, tokens, bytes, extra, cast(? as integer), cast(? as integer),"
-            " cast(? as integer), cast(? as integer), content"
-            " from assistant_messages where session = ? and id = ?",
-            place.number, seq, run, copied.as_of, copied.length, copied.path_tokens,
-            copied.path_bytes, source.number, source.id,
-        )  # fmt: skip
+        content = self._content(source.key)
+        numbers = (
+            f"[{place.number},{seq},{run},{copied.as_of},{copied.length},{copied.path_tokens},"
+            f"{copied.path_bytes}]"
+        )
+        self._sql.execute(_INSERT, numbers, source.id)
         if run == seq:
             self._open_run(place.number, run, None)
         if source.extra:
             self._payloads.copy(source.key, copied.key)
-        self._index.add(target_id, seq, message, source.created_at, place.number)
+        record = Record(
+            None if content is None else str(content), source.bytes, source.tokens, source.extra
+        )
+        self._index.add(target_id, seq, message, source.created_at, place.number, record)
         return copied
+
+
+def _record(encoded: Encoded) -> Record:
+    return Record(encoded.content, encoded.bytes, encoded.tokens, encoded.extra)

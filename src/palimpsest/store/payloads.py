@@ -1,10 +1,10 @@
 """What does not fit in a message's row: pieces of long JSON, and inline media.
 
-The platform stores at most 2 MB in one value. JSON beyond :data:`PIECE_BYTES` is cut at character
-boundaries into rows of ``assistant_message_pieces``. Media that a part carries as a base64
-``data:`` URL are stored once by the SHA-256 of their bytes and put back on reading; where in the
-message each belongs is kept beside it (a JSON pointer), so no text of a user can be mistaken for
-such a reference.
+The platform stores at most 2 MB in one row. JSON beyond :data:`IN_ROW_BYTES` is kept in rows of
+``assistant_message_pieces`` of at most :data:`PIECE_BYTES`, cut at character boundaries. Media that
+a part carries as a base64 ``data:`` URL are stored once by the SHA-256 of their bytes and put back
+on reading; where in the message each belongs is kept beside it (a JSON pointer), so no text of a
+user can be mistaken for such a reference.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ from palimpsest.hosts.interface import Sql
 from palimpsest.messages import Message
 
 PIECE_BYTES = 1_500_000
-"""The most bytes of JSON or media in one row."""
+"""The most bytes of JSON or media in one row of their own."""
+
+IN_ROW_BYTES = 500_000
+"""The most bytes of JSON in a message's row, which holds its words too and is at most 2 MB."""
 
 MIN_MEDIA_CHARACTERS = 8_192
 """Shorter ``data:`` URLs stay in the message."""

@@ -2,7 +2,8 @@
 
 One call of the platform's SQL costs as much as reading several rows, and each row costs more than
 its text: ranges of messages are therefore read as one JSON text that SQLite puts together, and
-parsed once.
+parsed once. It is asked for as bytes, which cross to Python at once; a text does so character by
+character.
 """
 
 from __future__ import annotations
@@ -58,14 +59,14 @@ class MessageReader:
     def one(self, place: Place, message_id: str) -> Message | None:
         """A message by its id; None where there is none."""
         rows = self._sql.execute(
-            f"select session * {SESSION_SPAN} + seq, role, extra, content from assistant_messages"
+            "select key, role, extra, content from assistant_identified_messages"
             " where session = ? and id = ?",
             place.number,
             message_id,
         )
         if not rows:
             return None
-        key, role, extra, content = cast("tuple[int, str, int, str]", tuple(rows[0]))
+        key, role, extra, content = cast("tuple[int, str, int, str | None]", tuple(rows[0]))
         return self._read(key, message_id, role, extra, content)
 
     def of_row(self, row: MessageRow) -> Message:
@@ -136,8 +137,9 @@ class MessageReader:
                 first, last = (high - rows + 1, high) if newest_first else (low, low + rows - 1)
             try:
                 found = self._sql.execute(
-                    f"select count(*), max(extra), sum(bytes), {listed}, group_concat(content)"
-                    " from assistant_ordered_messages"
+                    f"select count(*), max(extra), sum(bytes), {listed},"
+                    " cast(group_concat(content) as blob)"
+                    " from assistant_contents"
                     " where key between cast(? as integer) and cast(? as integer)",
                     place.base + first,
                     place.base + last,
@@ -149,16 +151,16 @@ class MessageReader:
                 continue
             edge = first if newest_first else last
             count, extra, size, each, text = cast(
-                "tuple[int, int, int, str | None, str | None]", tuple(found)
+                "tuple[int, int, int, str | None, bytes | None]", tuple(found)
             )
-            if text is None:
+            if not count:
                 return [], self._skip_gap(place, low, high, newest_first, edge), 0
             if extra and size > MAX_BYTES and rows > 1:
                 rows = max(1, rows // 4)  # most of these bytes are not in the text read so far
                 continue
             if sizes is not None:
                 sizes += map(int, str(each).split(","))
-            messages = None if extra else _parse_list(text, count)
+            messages = None if extra or text is None else _parse_list(text, count)
             if messages is None:
                 messages = self._singly(place.base + first, place.base + last)
             return messages, edge, size
@@ -166,9 +168,9 @@ class MessageReader:
     def _skip_gap(self, place: Place, low: int, high: int, newest_first: bool, edge: int) -> int:
         """The edge of a stretch without messages, so that a long gap costs one look-up."""
         found = self._sql.execute(
-            "select rowid from assistant_fts"
-            " where rowid between cast(? as integer) and cast(? as integer)"
-            f" order by rowid {'desc' if newest_first else 'asc'} limit 1",
+            "select key from assistant_contents"
+            " where key between cast(? as integer) and cast(? as integer)"
+            f" order by key {'desc' if newest_first else 'asc'} limit 1",
             place.base + low,
             place.base + high,
         )
@@ -180,16 +182,20 @@ class MessageReader:
     def _singly(self, first: int, last: int) -> list[Message]:
         """Messages of a key range whose rows need more than parsing, in order."""
         rows = self._sql.execute(
-            "select key, id, role, extra, content from assistant_ordered_messages"
+            "select key, id, role, extra, content from assistant_contents"
             " where key between cast(? as integer) and cast(? as integer) order by key",
             first,
             last,
         )
-        return [self._read(*cast("tuple[int, str, str, int, str]", tuple(row))) for row in rows]
+        return [
+            self._read(*cast("tuple[int, str, str, int, str | None]", tuple(row))) for row in rows
+        ]
 
-    def _read(self, key: int, message_id: str, role: str, extra: int, content: str) -> Message:
+    def _read(
+        self, key: int, message_id: str, role: str, extra: int, content: str | None
+    ) -> Message:
         try:
-            text = self._payloads.read_pieces(key) if extra & PIECES else content
+            text = self._payloads.read_pieces(key) if extra & PIECES else content or ""
             message = parse_content(text)
             if message is None:
                 raise CorruptHistoryError("its row does not hold a message")
@@ -222,13 +228,14 @@ class MessageReader:
             for low in range(interval.low, interval.high + 1, MAX_ROWS):
                 high = min(interval.high, low + MAX_ROWS - 1)
                 text = self._sql.execute(
-                    "select json_group_array(json_array(id, role, bytes, tokens, created_at))"
-                    " from assistant_ordered_messages"
+                    "select cast(json_group_array("
+                    "json_array(id, role, bytes, tokens, created_at)) as blob)"
+                    " from assistant_contents"
                     " where key between cast(? as integer) and cast(? as integer)",
                     place.base + low,
                     place.base + high,
                 )[0][0]
-                found += [HistoryRowStat(*values) for values in json.loads(str(text))]
+                found += [HistoryRowStat(*values) for values in json.loads(cast("bytes", text))]
         return found
 
 
@@ -243,10 +250,10 @@ def _neighbours(sequence_numbers: Iterable[int]) -> list[Interval]:
     return [Interval(0, low, high) for low, high in found]
 
 
-def _parse_list(text: str, count: int) -> list[Message] | None:
+def _parse_list(text: bytes, count: int) -> list[Message] | None:
     """The messages of a concatenation, or None if a row of it is no message."""
     try:
-        values: list[Any] = json.loads(f"[{text}]")
+        values: list[Any] = json.loads(f"[{text.decode()}]")
     except (ValueError, RecursionError):
         return None
     if len(values) != count:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 
 from palimpsest.hosts.interface import SqlValue
 from palimpsest.messages import COMPACTION_PREFIX, Message
-from palimpsest.store.search_index import SESSION_SPAN
+from palimpsest.store.search_reader import SESSION_SPAN
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +66,10 @@ class MessageRow:
 
 
 ROW_COLUMNS = (
-    f"session * {SESSION_SPAN} + seq, run, id, role, created_at, tokens, bytes, revision, extra,"
-    " as_of, path_length, path_tokens, path_bytes"
+    "key, run, id, role, created_at, tokens, bytes, revision, extra, as_of, path_length,"
+    " path_tokens, path_bytes"
 )
-"""The columns of :class:`MessageRow`, in its order."""
+"""The columns of :class:`MessageRow`, in its order, of the views that hold whole messages."""
 
 
 def message_row(values: Sequence[SqlValue]) -> MessageRow:

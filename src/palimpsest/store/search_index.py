@@ -1,9 +1,9 @@
-"""The full-text index of messages: its tables and their upkeep.
+"""The full-text index of messages: the upkeep of its tables.
 
-``assistant_fts`` holds one row per message (further rows for very long ones): its words, role,
-speaker and times. What a search reads of a message stands in the index itself, so that a message
-costs one row here, and ``assistant_search`` is only a view of it. ``assistant_fts_grams`` indexes
-scripts without spaces in single characters and is written only where such text exists.
+``assistant_fts`` (:mod:`palimpsest.store.search_tables`) holds one row per message (further rows
+for very long ones): its words, role, speaker and times, and the message itself, which the message
+store hands over as a :class:`Record`. ``assistant_fts_grams`` indexes scripts without spaces in
+single characters and is written only where such text exists.
 
 A row's key is the session's number times 2^32 plus the message's row number. A session is thus
 one range of keys, which FTS5 reads directly, and a message's neighbours are the next keys. The
@@ -21,6 +21,7 @@ from typing import NamedTuple, cast
 from palimpsest.errors import LimitError, SqlError
 from palimpsest.hosts.interface import Sql
 from palimpsest.messages import COMPACTION_PREFIX, Message, dump_json
+from palimpsest.store.content_move import move_content
 from palimpsest.store.schema import migrate
 from palimpsest.store.search_reader import (
     FIRST_PIECE,
@@ -28,6 +29,7 @@ from palimpsest.store.search_reader import (
     SESSION_SPAN,
     SearchReader,
 )
+from palimpsest.store.search_tables import INDEX_TABLES
 from palimpsest.store.search_text import IndexedMessage, IndexedText, indexed_message
 
 
@@ -36,29 +38,7 @@ def _drop_foreign_index(sql: Sql) -> None:
     sql.execute("drop table if exists assistant_fts")
 
 
-_TABLES = """
-create table assistant_search_sessions (
-  number integer primary key,
-  session_id text not null unique
-);
-create virtual table assistant_fts using fts5 (
-  message_id unindexed, role unindexed, speaker unindexed, created_at unindexed,
-  said_at unindexed, sitting unindexed, words unindexed, traits unindexed, row unindexed,
-  text, tools, about, tokenize = 'porter unicode61'
-);
-create view assistant_search as select
-  rowid as doc, cast(row as integer) as row, message_id, role, speaker,
-  cast(created_at as integer) as created_at, cast(said_at as integer) as said_at,
-  cast(sitting as integer) as sitting, cast(words as integer) as words,
-  cast(traits as integer) as traits, text, tools, about
-from assistant_fts;
-create table assistant_search_sittings (doc integer primary key);
-create virtual table assistant_fts_grams using fts5 (
-  grams, tokenize = "unicode61 remove_diacritics 0 categories 'L* M* N* S* Co'"
-);
-"""
-
-_MIGRATIONS = (_drop_foreign_index, _TABLES)
+_MIGRATIONS = (_drop_foreign_index, INDEX_TABLES, move_content)
 
 SITTING_PAUSE = 3_600_000
 """The pause, in ms, after which talk is a new sitting."""
@@ -68,22 +48,41 @@ SITTING_ROWS = 32
 
 _ADD = """
 insert into assistant_fts
-  (rowid, row, sitting, created_at, said_at, words, traits, speaker, about,
-   message_id, role, text, tools)
+  (rowid, row, sitting, created_at, said_at, words, traits, tokens, bytes, extra, revision,
+   speaker, about, message_id, role, text, tools, content)
 values (?1 ->> 0, ?1 ->> 1, ?1 ->> 2, ?1 ->> 3, ?1 ->> 4, ?1 ->> 5, ?1 ->> 6, ?1 ->> 7, ?1 ->> 8,
-  ?2, ?3, ?4, ?5)
+  ?1 ->> 9, 0, ?1 ->> 10, ?1 ->> 11, ?2, ?3, ?4, ?5, ?6)
 """
 """Its numbers come as one JSON array: on the platform a parameter costs more than a column."""
 
 _CHANGE = """
-update assistant_fts set message_id = ?2, role = ?3, speaker = ?4, created_at = ?5, said_at = ?6,
-  words = ?7, traits = ?8, text = ?9, tools = ?10, about = ?11
-where rowid = cast(?1 as integer)
+update assistant_fts set created_at = ?1 ->> 1, said_at = ?1 ->> 2, words = ?1 ->> 3,
+  traits = ?1 ->> 4, tokens = ?1 ->> 5, bytes = ?1 ->> 6, extra = ?1 ->> 7,
+  revision = cast(revision as integer) + 1, speaker = ?1 ->> 8, about = ?1 ->> 9,
+  message_id = ?2, role = ?3, text = ?4, tools = ?5, content = ?6
+where rowid = ?1 ->> 0
 """
-
 
 _SESSIONS_KNOWN = 256
 """Of how many sessions the last message is remembered."""
+
+
+class Record(NamedTuple):
+    """What the message store keeps in a message's row of the index."""
+
+    content: str | None
+    """The message's JSON; ``null`` where it stands in pieces, None where no store keeps it."""
+
+    bytes: int
+    """Size of the whole JSON, media included."""
+
+    tokens: int
+    extra: int
+    """Flags of :mod:`palimpsest.store.message_tables`."""
+
+
+NO_RECORD = Record(None, 0, 0, 0)
+"""Of a message that is searched here and stored elsewhere, and of further pieces."""
 
 
 class Entry(NamedTuple):
@@ -97,6 +96,7 @@ class Entry(NamedTuple):
     created_at: int
     said_at: int
     read: IndexedMessage
+    record: Record = NO_RECORD
 
     @property
     def number(self) -> int:
@@ -149,21 +149,30 @@ class SearchIndex(SearchReader):
         message: Message,
         created_at: int,
         number: int | None = None,
+        record: Record = NO_RECORD,
     ) -> None:
         """Index a new message.
 
         :param row: the message's row number, unique in its session and ascending in its order.
         :param created_at: when it was stored, in ms since 1970.
         :param number: the session's number where the caller knows it.
+        :param record: what else its row keeps.
         :raises LimitError: the row number or the number of sessions is too large for a key.
         """
         if number is None:
             number = self.number(session_id) or self._number_session(session_id)
-        entry = self.entry(number, row, message, created_at)
+        entry = self.entry(number, row, message, created_at, record)
         self.put(entry)
         self.complete(entry)
 
-    def entry(self, number: int, row: int, message: Message, created_at: int) -> Entry:
+    def entry(
+        self,
+        number: int,
+        row: int,
+        message: Message,
+        created_at: int,
+        record: Record = NO_RECORD,
+    ) -> Entry:
         """What the index holds of a new message; ``put`` and ``complete`` store it.
 
         :raises LimitError: the row number is too large for a key.
@@ -174,20 +183,20 @@ class SearchIndex(SearchReader):
         said_at = created_at if read.said_at is None else read.said_at
         return Entry(
             number * SESSION_SPAN + row, row, self._sitting(number, row, said_at),
-            message["id"], message["role"], created_at, said_at, read,
+            message["id"], message["role"], created_at, said_at, read, record,
         )  # fmt: skip
 
     def put(self, entry: Entry) -> None:
         """Store a new message's own row, and where a sitting begins; both or neither."""
         first = entry.read.pieces[0]
         if entry.sitting != entry.doc:
-            self._put_piece(entry, entry.doc, entry.sitting, first)
+            self._put_piece(entry, entry.doc, entry.sitting, first, entry.record)
             return
         self.sql.execute(
             "insert or ignore into assistant_search_sittings (doc) values (?)", entry.doc
         )
         try:
-            self._put_piece(entry, entry.doc, entry.sitting, first)
+            self._put_piece(entry, entry.doc, entry.sitting, first, entry.record)
         except BaseException:
             self._close_sitting(entry.doc)
             raise
@@ -195,15 +204,18 @@ class SearchIndex(SearchReader):
     def _close_sitting(self, doc: int) -> None:
         self.sql.execute("delete from assistant_search_sittings where doc = ?", doc)
 
-    def _put_piece(self, entry: Entry, doc: int, sitting: int, piece: IndexedText) -> None:
+    def _put_piece(
+        self, entry: Entry, doc: int, sitting: int, piece: IndexedText, record: Record
+    ) -> None:
         read = entry.read
-        speaker = '""' if not read.speaker else dump_json(read.speaker)
-        about = '""' if not piece.about else dump_json(piece.about)
         numbers = (
             f"[{doc},{entry.row},{sitting},{entry.created_at},{entry.said_at},{read.words},"
-            f"{read.traits},{speaker},{about}]"
+            f"{read.traits},{record.tokens},{record.bytes},{record.extra},"
+            f"{_quoted(read.speaker)},{_quoted(piece.about)}]"
         )
-        self.sql.execute(_ADD, numbers, entry.message_id, entry.role, piece.text, piece.tools)
+        self.sql.execute(
+            _ADD, numbers, entry.message_id, entry.role, piece.text, piece.tools, record.content
+        )
 
     def complete(self, entry: Entry) -> None:
         """Store what an entry needs besides its row: nothing for most messages."""
@@ -218,23 +230,35 @@ class SearchIndex(SearchReader):
             message = {**message, "parts": []}
         return indexed_message(message, reasoning=self._reasoning)
 
-    def update(self, session_id: str, row: int, message: Message, created_at: int) -> None:
+    def update(
+        self,
+        session_id: str,
+        row: int,
+        message: Message,
+        created_at: int,
+        record: Record = NO_RECORD,
+    ) -> None:
         """Index a message anew after it was replaced; adds it if it was not indexed."""
         number = self.number(session_id)
         if number is None or not self._has(number * SESSION_SPAN + row):
-            self.add(session_id, row, message, created_at, number)
+            self.add(session_id, row, message, created_at, number, record)
             return
         doc = number * SESSION_SPAN + row
         self._remove_further_pieces(number, [row])
         self._remove_grams([doc])
         read = self._read(message)
         said_at = created_at if read.said_at is None else read.said_at
-        entry = Entry(doc, row, doc, message["id"], message["role"], created_at, said_at, read)
-        piece = read.pieces[0]
-        self.sql.execute(
-            _CHANGE, doc, entry.message_id, entry.role, read.speaker, created_at, said_at,
-            read.words, read.traits, piece.text, piece.tools, piece.about,
+        entry = Entry(
+            doc, row, doc, message["id"], message["role"], created_at, said_at, read, record
         )  # fmt: skip
+        piece = read.pieces[0]
+        numbers = (
+            f"[{doc},{created_at},{said_at},{read.words},{read.traits},{record.tokens},"
+            f"{record.bytes},{record.extra},{_quoted(read.speaker)},{_quoted(piece.about)}]"
+        )
+        self.sql.execute(
+            _CHANGE, numbers, entry.message_id, entry.role, piece.text, piece.tools, record.content
+        )
         self.complete(entry)
 
     def _has(self, doc: int) -> bool:
@@ -256,10 +280,20 @@ class SearchIndex(SearchReader):
             self.sql.execute("delete from assistant_fts where rowid = cast(? as integer)", doc)
             self._close_sitting(doc)
 
-    def forget(self, session_id: str, row: int, marker: Message, created_at: int) -> None:
-        """Take a message's words out for good, also from parts of the index not yet merged."""
+    def forget(
+        self,
+        session_id: str,
+        row: int,
+        marker: Message,
+        created_at: int,
+        record: Record = NO_RECORD,
+    ) -> None:
+        """Take a message and its words out for good, also from parts of the index not yet merged.
+
+        :param marker: what stands in its place; ``record`` is the marker's.
+        """
         with self._secure_delete():
-            self.update(session_id, row, {**marker, "parts": []}, created_at)
+            self.update(session_id, row, {**marker, "parts": []}, created_at, record)
 
     @contextmanager
     def _secure_delete(self) -> Generator[None]:
@@ -351,7 +385,7 @@ class SearchIndex(SearchReader):
         )
         key = FIRST_PIECE if not rows else int(rows[0][0] or 0) - base + 1
         for doc, piece in enumerate(pieces, base + key):
-            self._put_piece(entry, doc, 0, piece)
+            self._put_piece(entry, doc, 0, piece, NO_RECORD)
             if piece.grams:
                 self._put_grams(doc, piece.grams)
 
@@ -385,3 +419,8 @@ class SearchIndex(SearchReader):
         if number > MAX_SESSION_NUMBER:
             raise LimitError(f"one object indexes at most {MAX_SESSION_NUMBER} sessions")
         return number
+
+
+def _quoted(text: str) -> str:
+    """A text as JSON; most are empty."""
+    return dump_json(text) if text else '""'

@@ -35,7 +35,7 @@ EVERY_POSTING = 2**53 - 1
 
 CONTENT_COLUMNS = (
     "message_id", "role", "speaker", "created_at", "said_at", "sitting", "words", "traits", "row",
-    "text", "tools", "about",
+    "tokens", "bytes", "extra", "revision", "text", "tools", "about", "content",
 )  # fmt: skip
 """The columns of ``assistant_fts`` in their order. FTS5 keeps them as ``c0``, ``c1``, ... of the
 table ``assistant_fts_content``, where a row by its key costs a third of one read through FTS5."""

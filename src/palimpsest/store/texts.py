@@ -19,11 +19,11 @@ FIRST_ROWS = 1_024
 """How many messages the first statement asks for."""
 
 _BLOCK = (
-    "select count(*), max(extra), sum(bytes), group_concat(content),"
+    "select count(*), max(extra), sum(bytes), cast(group_concat(content) as blob),"
     " min(case when json_valid(content) then"
     " ifnull(json_type(content, '$.id') = 'text' and json_type(content, '$.role') = 'text'"
     " and json_type(content, '$.parts') = 'array', 0) else 0 end)"
-    " from assistant_ordered_messages"
+    " from assistant_contents"
     " where key between cast(? as integer) and cast(? as integer)"
 )
 
@@ -87,11 +87,11 @@ class MessageTexts:
             if low == high:
                 raise
             return None
-        count, extra, size, text, whole = cast("tuple[int, int, int, str, int]", tuple(found))
+        count, extra, size, text, whole = cast("tuple[int, int, int, bytes, int]", tuple(found))
         if not count:
             return 0, 0, ""
         if not extra and whole:
-            return count, size, text
+            return count, size, text.decode(errors="replace")
         # Files and long messages have rows of their own, and a broken row has its message.
         if extra and size > TARGET_BYTES and count > 1:
             return None

@@ -71,17 +71,9 @@ class MessageTree:
     def row(self, place: Place, message_id: str) -> MessageRow | None:
         """A message by its id."""
         rows = self._sql.execute(
-            f"select {ROW_COLUMNS} from assistant_messages where session = ? and id = ?",
+            f"select {ROW_COLUMNS} from assistant_identified_messages where session = ? and id = ?",
             place.number,
             message_id,
-        )
-        return message_row(rows[0]) if rows else None
-
-    def row_at(self, place: Place, seq: int) -> MessageRow | None:
-        """A message by its sequence number."""
-        rows = self._sql.execute(
-            f"select {ROW_COLUMNS} from assistant_ordered_messages where key = cast(? as integer)",
-            place.base + seq,
         )
         return message_row(rows[0]) if rows else None
 
@@ -273,7 +265,7 @@ class MessageTree:
         count = changes = 0
         for step in steps:
             values = self._sql.execute(
-                "select count(*), ifnull(sum(revision), 0) from assistant_ordered_messages"
+                "select count(*), ifnull(sum(revision), 0) from assistant_contents"
                 " where key between cast(? as integer) and cast(? as integer)",
                 place.base + step.low,
                 place.base + step.high,
@@ -288,8 +280,8 @@ class MessageTree:
         for step in steps:
             for low in range(step.low, step.high + 1, _SEQS_AT_ONCE):
                 text = self._sql.execute(
-                    "select group_concat(cast(row as integer)) from assistant_fts"
-                    " where rowid between cast(? as integer) and cast(? as integer)",
+                    f"select group_concat(key % {SESSION_SPAN}) from assistant_contents"
+                    " where key between cast(? as integer) and cast(? as integer)",
                     place.base + low,
                     place.base + min(low + _SEQS_AT_ONCE - 1, step.high),
                 )[0][0]
