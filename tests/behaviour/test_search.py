@@ -141,6 +141,32 @@ async def test_a_quoted_phrase_is_exact(host: Any) -> None:
     assert ids(index, "red green")[0] in ("m1", "m2", "m3")
 
 
+@pytest.mark.parametrize("options", [{}, {"limit": 2}, {"role": "user"}, {"session_id": None}])
+async def test_a_plain_phrase_is_found_as_any_other(host: Any, options: dict[str, Any]) -> None:
+    index = filled(host, *(f"a copper lantern, number {row}" for row in range(9)), "copper")
+    index.add("t", 1, text_message("t1", "user", "the Copper-Lantern"), START)
+    for _ in range(2):  # the second time from the session's first key
+        plain = search(index, '"copper lantern"', **options)
+        assert plain == search(index, "“copper lantern”", **options)
+        assert [result.marked() for result in plain] == [
+            result.marked() for result in search(index, "“copper lantern”", **options)
+        ]
+        assert len(plain) == min(
+            {"role": 5, "session_id": 10}.get(next(iter(options), ""), 9), options.get("limit", 20)
+        )
+
+
+async def test_a_question_that_was_asked_word_for_word_comes_first(host: Any) -> None:
+    texts = [f"Ann painted the fence {row} and the door" for row in range(30)]
+    index = filled(host, *texts, "And who painted the door? Nobody knows.", *texts)
+    [first, second, *_] = search(index, "Who painted the door?")
+    assert first.id == "m31"
+    assert first.score == second.score + 1.0
+    assert ids(index, "Who painted the door?", limit=1) == ["m31"]
+    every = ids(index, "painted the fence 3 and the door?", limit=2)
+    assert every == ["m35", "m4"]
+
+
 async def test_a_quoted_phrase_among_words_does_not_hide_other_answers(host: Any) -> None:
     index = filled(host, "I read 'Dune Messiah' twice", "It was about power and regret", "ok")
     assert ids(index, 'what was "Dune Messiah" about')[:2] in (["m1", "m2"], ["m2", "m1"])

@@ -23,7 +23,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import repeat
+from itertools import chain, repeat
 
 from palimpsest.store.search_index import SITTING_ROWS
 from palimpsest.store.search_reader import Candidates
@@ -265,24 +265,37 @@ class Times:
         times: Sequence[tuple[int, int]],
         messages: int,
     ) -> None:
-        self._found: set[int] = set()
-        for start, end in times:
-            for place, moment in enumerate(said_at):
-                if start <= moment < end:
-                    first = opening[place]
-                    following = opening[place + 1 : place + 2] or [first + SITTING_ROWS]
-                    last = min(first + SITTING_ROWS, following[0])
-                    self._found.update(range(first, last))
-        self._worth = TIME_WEIGHT * _rarity(len(self._found), messages)
+        inside = {
+            place
+            for start, end in times
+            for place, moment in enumerate(said_at)
+            if start <= moment < end
+        }
+        self._firsts = [opening[place] for place in sorted(inside)]
+        self._ends: list[int] = []
+        """Where the sittings end, the end excluded."""
+        for place in sorted(inside):
+            last = opening[place] + SITTING_ROWS
+            self._ends.append(min(last, opening[place + 1]) if place + 1 < len(opening) else last)
+        self._size = sum(self._ends) - sum(self._firsts)
+        self._worth = TIME_WEIGHT * _rarity(self._size, messages)
+
+    def _holds(self, position: int) -> bool:
+        place = bisect_right(self._firsts, position)
+        return place > 0 and position < self._ends[place - 1]
 
     def scores(self, positions: Sequence[int]) -> list[float]:
         """What is added to the score of each position."""
-        found, worth = self._found, self._worth
-        return [worth if position in found else 0.0 for position in positions]
+        if not self._size:
+            return [0.0] * len(positions)
+        return [self._worth if self._holds(position) else 0.0 for position in positions]
 
     def add_to(self, scores: dict[int, float]) -> None:
         """Add it to all scores; a time that is not broad finds messages of its own."""
-        found = self._found if len(self._found) <= BROAD else self._found & scores.keys()
+        if self._size > BROAD:
+            found = list(filter(self._holds, scores))
+        else:
+            found = [*chain.from_iterable(map(range, self._firsts, self._ends))]
         for position in found:
             scores[position] = scores.get(position, 0.0) + self._worth
 
@@ -400,8 +413,10 @@ def turn_factors(positions: Sequence[int], known: Candidates, question: Question
             power += opens
         elif traits[before] & HAS_QUESTION:
             power += answers
-        if times and any(start <= said_at[place] < end for start, end in times):
-            power += FACTORS["when"]
+        for start, end in times:
+            if start <= said_at[place] < end:
+                power += FACTORS["when"]
+                break
         powers.append(power)
     return list(map(math.exp, powers))
 
