@@ -17,7 +17,7 @@ from palimpsest.store.payloads import (
     PayloadStore,
 )
 from palimpsest.store.rows import MessageRow, Place, Totals
-from palimpsest.store.search_index import Entry, Record, SearchIndex
+from palimpsest.store.search_index import Copied, Entry, SearchIndex
 from palimpsest.store.tree import MessageTree
 
 _INSERT = (
@@ -143,7 +143,7 @@ class MessageStore:
         number, edits, seq = newest.number, newest.edits, newest.seq + 1
         run = seq if newest.run is None else newest.run
         above = newest
-        entry = self._entry(number, seq, encoded, created_at)
+        entry = self._index.entry(number, seq, encoded.message, created_at, encoded)
         try:
             if (
                 self._sql.keeps_writes_together
@@ -237,12 +237,9 @@ class MessageStore:
         above = Totals(0, 0, 0) if parent is None else self._tree.totals(place, parent)
         self.changed(session_id)
         self._delete_row(place.number, encoded.message["id"])  # half a message may be left of it
-        entry = self._entry(place.number, seq, encoded, created_at)
+        entry = self._index.entry(place.number, seq, encoded.message, created_at, encoded)
         self._insert(entry, seq, place.edits, encoded, above, parent)
         return Added(seq, True)
-
-    def _entry(self, number: int, seq: int, encoded: Encoded, created_at: int) -> Entry:
-        return self._index.entry(number, seq, encoded.message, created_at, _record(encoded))
 
     def _insert(
         self,
@@ -268,7 +265,7 @@ class MessageStore:
         self, entry: Entry, run: int, edits: int, encoded: Encoded, above: Totals | Newest
     ) -> None:
         numbers = (
-            f"[{entry.number},{entry.row},{run},{edits},{above.length + 1},"
+            f"[{entry.doc // SESSION_SPAN},{entry.row},{run},{edits},{above.length + 1},"
             f"{above.tokens + encoded.tokens},{above.bytes + encoded.bytes}]"
         )
         self._sql.execute(_INSERT, numbers, encoded.message["id"])
@@ -290,7 +287,7 @@ class MessageStore:
         if not row.extra and not encoded.extra and self._content(row.key) == encoded.content:
             return False
         self._replace_payloads(row, encoded)
-        self._index.update(session_id, row.seq, encoded.message, row.created_at, _record(encoded))
+        self._index.update(session_id, row.seq, encoded.message, row.created_at, encoded)
         self._note_sizes(row, encoded)
         return True
 
@@ -298,9 +295,8 @@ class MessageStore:
         """Put a marker in place of a message's content, everywhere the content is kept."""
         self.changed(session_id)
         self._replace_payloads(row, marker)
-        record = _record(marker)
-        record = record._replace(extra=record.extra | FORGOTTEN)
-        self._index.forget(session_id, row.seq, marker.message, row.created_at, record)
+        forgotten = marker._replace(extra=marker.extra | FORGOTTEN)
+        self._index.forget(session_id, row.seq, marker.message, row.created_at, forgotten)
         self._note_sizes(row, marker)
 
     def _content(self, key: int) -> SqlValue:
@@ -432,12 +428,8 @@ class MessageStore:
             self._open_run(place.number, run, None)
         if source.extra:
             self._payloads.copy(source.key, copied.key)
-        record = Record(
+        record = Copied(
             None if content is None else str(content), source.bytes, source.tokens, source.extra
         )
         self._index.add(target_id, seq, message, source.created_at, place.number, record)
         return copied
-
-
-def _record(encoded: Encoded) -> Record:
-    return Record(encoded.content, encoded.bytes, encoded.tokens, encoded.extra)

@@ -16,11 +16,11 @@ from __future__ import annotations
 import json
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
-from typing import NamedTuple, cast
+from typing import NamedTuple, Protocol, cast
 
 from palimpsest.errors import LimitError, SqlError
 from palimpsest.hosts.interface import Sql
-from palimpsest.messages import COMPACTION_PREFIX, Message, dump_json
+from palimpsest.messages import Message, dump_json
 from palimpsest.store.content_move import move_content
 from palimpsest.store.schema import migrate
 from palimpsest.store.search_reader import (
@@ -67,21 +67,40 @@ _SESSIONS_KNOWN = 256
 """Of how many sessions the last message is remembered."""
 
 
-class Record(NamedTuple):
+class Record(Protocol):
     """What the message store keeps in a message's row of the index."""
 
+    @property
+    def content(self) -> str | None:
+        """The message's JSON; ``null`` where it stands in pieces, None where no store keeps it."""
+        ...
+
+    @property
+    def bytes(self) -> int:
+        """Size of the whole JSON, media included."""
+        ...
+
+    @property
+    def tokens(self) -> int:
+        """Tokens by the default counter."""
+        ...
+
+    @property
+    def extra(self) -> int:
+        """Flags of :mod:`palimpsest.store.message_tables`."""
+        ...
+
+
+class Copied(NamedTuple):
+    """A record that is given in values."""
+
     content: str | None
-    """The message's JSON; ``null`` where it stands in pieces, None where no store keeps it."""
-
     bytes: int
-    """Size of the whole JSON, media included."""
-
     tokens: int
     extra: int
-    """Flags of :mod:`palimpsest.store.message_tables`."""
 
 
-NO_RECORD = Record(None, 0, 0, 0)
+NO_RECORD: Record = Copied(None, 0, 0, 0)
 """Of a message that is searched here and stored elsewhere, and of further pieces."""
 
 
@@ -179,7 +198,7 @@ class SearchIndex(SearchReader):
         """
         if not 0 < row < FIRST_PIECE:
             raise LimitError(f"one session holds at most {FIRST_PIECE - 1} messages in its life")
-        read = self._read(message)
+        read = indexed_message(message, reasoning=self._reasoning)
         said_at = created_at if read.said_at is None else read.said_at
         return Entry(
             number * SESSION_SPAN + row, row, self._sitting(number, row, said_at),
@@ -208,10 +227,12 @@ class SearchIndex(SearchReader):
         self, entry: Entry, doc: int, sitting: int, piece: IndexedText, record: Record
     ) -> None:
         read = entry.read
+        speaker = dump_json(read.speaker) if read.speaker else '""'
+        about = dump_json(piece.about) if piece.about else '""'
         numbers = (
             f"[{doc},{entry.row},{sitting},{entry.created_at},{entry.said_at},{read.words},"
             f"{read.traits},{record.tokens},{record.bytes},{record.extra},"
-            f"{_quoted(read.speaker)},{_quoted(piece.about)}]"
+            f"{speaker},{about}]"
         )
         self.sql.execute(
             _ADD, numbers, entry.message_id, entry.role, piece.text, piece.tools, record.content
@@ -224,11 +245,6 @@ class SearchIndex(SearchReader):
             self._put_grams(entry.doc, first.grams)
         if further:
             self._put_further_pieces(entry, further)
-
-    def _read(self, message: Message) -> IndexedMessage:
-        if message["id"].startswith(COMPACTION_PREFIX):  # summaries only keep their place
-            message = {**message, "parts": []}
-        return indexed_message(message, reasoning=self._reasoning)
 
     def update(
         self,
@@ -246,7 +262,7 @@ class SearchIndex(SearchReader):
         doc = number * SESSION_SPAN + row
         self._remove_further_pieces(number, [row])
         self._remove_grams([doc])
-        read = self._read(message)
+        read = indexed_message(message, reasoning=self._reasoning)
         said_at = created_at if read.said_at is None else read.said_at
         entry = Entry(
             doc, row, doc, message["id"], message["role"], created_at, said_at, read, record
@@ -254,7 +270,7 @@ class SearchIndex(SearchReader):
         piece = read.pieces[0]
         numbers = (
             f"[{doc},{created_at},{said_at},{read.words},{read.traits},{record.tokens},"
-            f"{record.bytes},{record.extra},{_quoted(read.speaker)},{_quoted(piece.about)}]"
+            f"{record.bytes},{record.extra},{dump_json(read.speaker)},{dump_json(piece.about)}]"
         )
         self.sql.execute(
             _CHANGE, numbers, entry.message_id, entry.role, piece.text, piece.tools, record.content
@@ -419,8 +435,3 @@ class SearchIndex(SearchReader):
         if number > MAX_SESSION_NUMBER:
             raise LimitError(f"one object indexes at most {MAX_SESSION_NUMBER} sessions")
         return number
-
-
-def _quoted(text: str) -> str:
-    """A text as JSON; most are empty."""
-    return dump_json(text) if text else '""'

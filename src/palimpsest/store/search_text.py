@@ -14,7 +14,7 @@ from itertools import zip_longest
 from typing import Any, NamedTuple, cast
 
 from palimpsest.letters import LETTER_CLASSES, LOWERED
-from palimpsest.messages import is_tool_part, tool_name
+from palimpsest.messages import COMPACTION_PREFIX, is_tool_part, tool_name
 from palimpsest.store.search_heading import heading_of
 from palimpsest.store.search_times import said_at
 
@@ -142,10 +142,14 @@ class IndexedMessage(NamedTuple):
 
 
 def indexed_message(message: Mapping[str, Any], *, reasoning: bool = False) -> IndexedMessage:
-    """Read a message for the index; reasoning parts count as text only if asked for."""
+    """Read a message for the index; reasoning parts count as text only if asked for.
+
+    The text of the synthetic message that shows a summary is not searched: it is nobody's.
+    """
     texts: list[str] = []
     tools: list[str] = []
-    for part in message.get("parts", ()):
+    shown = () if message["id"].startswith(COMPACTION_PREFIX) else message.get("parts", ())
+    for part in shown:
         if type(part) in _DICT and part.get("type") == "text" and type(part.get("text")) is str:
             texts.append(part["text"])  # what most parts are, without further questions
         else:
