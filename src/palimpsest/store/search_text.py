@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast
 from palimpsest.letters import LETTER_CLASSES, LOWERED
 from palimpsest.messages import COMPACTION_PREFIX, is_tool_part, tool_name
 from palimpsest.store.search_heading import heading_of
-from palimpsest.store.search_times import said_at
+from palimpsest.store.search_times import TIME_KEYS, said_at
 
 PIECE_BYTES = 900_000
 """The most bytes of one field in one row of the index, so that a row stays under 2 MB."""
@@ -101,6 +101,7 @@ _TELLING_WORDS = frozenset(_TRAIT_OF_WORD)
 _SPACES = str.maketrans({sign: " " for sign in [*map(chr, range(128)), "’"] if not sign.isalnum()})
 _DIGIT = re.compile(r"\d")
 _DICT = frozenset({dict})
+_TIME_FIELDS = frozenset(TIME_KEYS)
 _NO_FIELDS: Mapping[str, Any] = {}
 
 BOUNDARY = "\u01c2"
@@ -154,7 +155,9 @@ def indexed_message(message: Mapping[str, Any], *, reasoning: bool = False) -> I
             texts.append(part["text"])  # what most parts are, without further questions
         else:
             _read_part(part, texts, tools, reasoning)
-    text = storable("\n".join(texts))
+    text = "\n".join(texts)
+    if not text.isascii() or "\x00" in text:
+        text = storable(text)
     tool_text = storable("\n".join(tools)) if tools else ""
     heading = heading_of(text)
     speaker = heading.speaker
@@ -176,13 +179,16 @@ def indexed_message(message: Mapping[str, Any], *, reasoning: bool = False) -> I
         about.extend(_identifier_parts(tool_text))
     about_text = storable("\n".join(about))[:ABOUT_CHARACTERS] if about else ""
     if (len(text) + len(tool_text)) * 4 <= PIECE_BYTES:
-        grams = _segmented_fields(text, tool_text, about_text)
+        plain = not tool_text and not about_text and text.isascii()
+        grams = "" if plain else _segmented_fields(text, tool_text, about_text)
         pieces = [IndexedText(text, tool_text, about_text, grams)]
     else:
         parts = zip_longest(_split(text), _split(tool_text), [about_text], fillvalue="")
         pieces = [IndexedText(*piece, _segmented_fields(*piece)) for piece in parts]
     traits, words = _traits(text, classes, heading.end)
-    moment = said_at(message, fields)
+    moment = None
+    if fields or not _TIME_FIELDS.isdisjoint(message):
+        moment = said_at(message, fields)
     if moment is None:
         moment = heading.said_at
     return IndexedMessage(pieces, speaker.lower() if speaker else "", moment, traits, words)
