@@ -62,26 +62,22 @@ class Changes:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._listeners: list[ChangeListener] = []
-
-    @property
-    def has_listeners(self) -> bool:
-        """Whether anyone listens."""
-        return bool(self._listeners)
+        self.listeners: list[ChangeListener] = []
+        """Whoever is told; empty where nobody listens."""
 
     def subscribe(self, listener: ChangeListener) -> Callable[[], None]:
         """Call ``listener`` after each change, until the function returned is called."""
-        self._listeners.append(listener)
+        self.listeners.append(listener)
 
         def unsubscribe() -> None:
-            if listener in self._listeners:
-                self._listeners.remove(listener)
+            if listener in self.listeners:
+                self.listeners.remove(listener)
 
         return unsubscribe
 
     async def emit(self, event: ChangeEvent) -> None:
         """Tell every listener."""
-        for listener in list(self._listeners):
+        for listener in list(self.listeners):
             try:
                 result = listener(event)
                 if inspect.isawaitable(result):

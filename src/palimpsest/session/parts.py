@@ -243,7 +243,7 @@ class SessionParts:
         """What follows a committed change: the compaction trigger, then the listeners."""
         if kind != "compact":
             self._consider_compaction()
-        if self._changes.has_listeners:
+        if self._changes.listeners:
             await self._tell(kind, ids, message, inserted)
 
     def _consider_compaction(self) -> None:

@@ -6,6 +6,7 @@ the payloads and the search index always change together.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from palimpsest.errors import UniqueViolationError, UnknownParentError
@@ -38,8 +39,12 @@ class Added(NamedTuple):
     inserted: bool
 
 
-class Newest(NamedTuple):
-    """What an append needs of its session and of the newest message there."""
+@dataclass(slots=True)
+class Newest:
+    """What an append needs of its session and of the newest message there.
+
+    An append brings it up to date where it stands: read what is needed of it at once.
+    """
 
     number: int
     edits: int
@@ -129,20 +134,8 @@ class MessageStore:
             return self._sql.transaction(
                 lambda: self._append_first(session_id, encoded, created_at)
             )
-        return self._append_behind(session_id, newest, encoded, created_at)
-
-    def _append_first(self, session_id: str, encoded: Encoded, created_at: int) -> Added:
-        self.number_session(session_id)
-        newest = self.newest(session_id)
-        assert newest is not None, "the session was numbered just now"
-        return self._append_behind(session_id, newest, encoded, created_at)
-
-    def _append_behind(
-        self, session_id: str, newest: Newest, encoded: Encoded, created_at: int
-    ) -> Added:
         number, edits, seq = newest.number, newest.edits, newest.seq + 1
         run = seq if newest.run is None else newest.run
-        above = newest
         entry = self._index.entry(number, seq, encoded.message, created_at, encoded)
         try:
             if (
@@ -151,9 +144,9 @@ class MessageStore:
                 and not encoded.extra
                 and entry.is_plain
             ):
-                self._insert_plain(entry, run, edits, encoded, above)
+                self._insert_plain(entry, run, edits, encoded, newest)
             else:
-                self._sql.transaction(lambda: self._insert(entry, run, edits, encoded, above))
+                self._sql.transaction(lambda: self._insert(entry, run, edits, encoded, newest))
         except UniqueViolationError:
             place = Place(number, seq, edits)
             present = self._tree.row(place, encoded.message["id"])
@@ -162,11 +155,15 @@ class MessageStore:
             if not self._has_half(number, encoded.message["id"]):
                 raise
             return self._replace_half(session_id, number, encoded, created_at)
-        self._known[session_id] = Newest(
-            number, edits, seq, run, above.length + 1, above.tokens + encoded.tokens,
-            above.bytes + encoded.bytes, self._sql.rollbacks,
-        )  # fmt: skip
+        newest.seq, newest.run = seq, run
+        newest.length += 1
+        newest.tokens += encoded.tokens
+        newest.bytes += encoded.bytes
         return Added(seq, True)
+
+    def _append_first(self, session_id: str, encoded: Encoded, created_at: int) -> Added:
+        self.number_session(session_id)
+        return self.append(session_id, encoded, created_at)
 
     def _insert_plain(
         self,
