@@ -4,7 +4,8 @@ A row of ``assistant_fts`` is a message: what ranking reads of it, its sizes and
 the three fields that are searched, and at the end the message itself as JSON. All but the words is
 ``unindexed``; FTS5 keeps the columns in ``assistant_fts_content``, whose rows are read by their
 keys (:mod:`palimpsest.store.search_reader`). Short columns stand before long ones, so that none of
-them is read through a text of several pages.
+them is read through a text of several pages. Of the sizes of columns, which FTS5's own ranking
+would want, no further row is kept (``columnsize = 0``).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ create virtual table {name} using fts5 (
   message_id unindexed, role unindexed, speaker unindexed, created_at unindexed,
   said_at unindexed, sitting unindexed, words unindexed, traits unindexed, row unindexed,
   tokens unindexed, bytes unindexed, extra unindexed, revision unindexed,
-  text, tools, about, content unindexed, tokenize = 'porter unicode61'
+  text, tools, about, content unindexed, tokenize = 'porter unicode61', columnsize = 0
 );
 """
 
