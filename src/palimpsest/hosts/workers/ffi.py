@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import js
-from pyodide.ffi import JsProxy, jsnull, to_js
+from pyodide.ffi import jsnull, to_js
 
 
 def to_object(values: Mapping[str, Any]) -> Any:
@@ -20,9 +20,13 @@ def is_nothing(value: Any) -> bool:
     return value is None or value is jsnull
 
 
+_BUFFERS = frozenset({bytes, bytearray, memoryview})
+
+
 def bytes_of(value: Any) -> bytes:
     """The bytes of a JavaScript buffer or typed array, or of a Python one."""
-    return value.to_bytes() if isinstance(value, JsProxy) else bytes(value)
+    # Asked of the Python types: whether something is a JsProxy takes Pyodide 5 microseconds.
+    return bytes(value) if type(value) in _BUFFERS else value.to_bytes()
 
 
 def json_to_js(value: Any) -> Any:

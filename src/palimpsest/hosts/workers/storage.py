@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from pyodide.ffi import JsException, JsProxy, jsnull, to_js
+from pyodide.ffi import JsException, jsnull, to_js
 
 from palimpsest.errors import LimitError, SqlError, TransactionError, UniqueViolationError
 from palimpsest.hosts.interface import MAX_BOUND_PARAMETERS, MAX_VALUE_BYTES, SqlValue, T
@@ -17,6 +17,8 @@ from palimpsest.hosts.workers.ffi import bytes_of
 _WRITES_ONLY = re.compile(r"\s*(insert|update|delete|create|drop|alter|replace)\b", re.IGNORECASE)
 _RETURNING = re.compile(r"\breturning\b", re.IGNORECASE)
 
+
+_SIMPLE = frozenset({str, int, float})
 
 _STATEMENTS_KEPT = 256
 """Of how many statements the text is kept on the side of JavaScript."""
@@ -65,9 +67,9 @@ class WorkersSql:
         if self.counting:
             self.rows_read += cursor.rowsRead
             self.rows_written += cursor.rowsWritten
-        if value is jsnull:
-            return None
-        return bytes_of(value) if isinstance(value, JsProxy) else value
+        if type(value) in _SIMPLE:
+            return value
+        return None if value is jsnull else bytes_of(value)
 
     def _prepare(self, sql: str, bindings: int) -> tuple[Callable[..., Any], bool]:
         """What runs the statement with what it is called with, and whether rows must be read.
