@@ -277,7 +277,7 @@ def measure_reads(bench: Bench, found: dict[str, Peer], scale: int) -> None:
     reads: tuple[tuple[str, str, int, dict[str, Any]], ...] = (
         (f"history of {size:,}, warm", "history", 3, {}),
         (f"recent context of 64 KiB of {size:,}, warm", "recent", 10, {"bytes": RECENT_BYTES}),
-        (f"search for a phrase in {size:,}", "search", 20, {"q": f'"{PHRASE}"'}),
+        (f"search for a phrase in {size:,}", "search", 200, {"q": f'"{PHRASE}"'}),
         (f"search for a question in {size:,}", "search", 20, {"q": QUESTION}),
     )
     for figure, operation, times, query in reads:
