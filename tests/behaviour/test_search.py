@@ -460,9 +460,10 @@ async def test_what_was_said_then_is_found_without_its_words(host: Any) -> None:
     lines = [("The kiln is broken.", 10), ("Bread rose twice.", 38.2), ("Ducks on the pond.", 38.9)]
     for row, (text, days) in enumerate(lines, start=1):
         index.add("s", row, text_message(f"m{row}", "user", text), START + int(days * DAY))
-    assert set(ids(index, "What went on yesterday?", now=now)) == {"m2", "m3"}
-    assert ids(index, "What went on?", now=now) == []
-    assert set(ids(index, "What went on yesterday?", now=now, session_id=None)) == {"m2", "m3"}
+    assert set(ids(index, "What went on yesterday?", clock=lambda: now)) == {"m2", "m3"}
+    assert ids(index, "What went on?", clock=lambda: now) == []
+    everywhere = ids(index, "What went on yesterday?", clock=lambda: now, session_id=None)
+    assert set(everywhere) == {"m2", "m3"}
 
 
 async def test_transcripts_tell_speaker_and_time_in_their_text(host: Any) -> None:
@@ -501,7 +502,7 @@ async def test_yesterday_counts_from_now(host: Any) -> None:
         message = text_message(f"m{row}", "user", "we decided about the colour")
         index.add("s", row, message, START + row * DAY)
     now = START + 6 * DAY
-    assert ids(index, "what did we decide yesterday?", now=now, limit=1) == ["m5"]
+    assert ids(index, "what did we decide yesterday?", clock=lambda: now, limit=1) == ["m5"]
 
 
 async def test_results_do_not_depend_on_the_order_of_equal_messages(host: Any) -> None:

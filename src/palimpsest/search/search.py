@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
 from typing import cast
 
 from palimpsest.errors import InvalidSearchError, SearchError, SqlError
 from palimpsest.hosts.interface import MAX_INTEGER
 from palimpsest.search.dates import NamedTimes
-from palimpsest.search.query import Query, QueryTerm, parse_query, plain_phrase, quote
+from palimpsest.search.query import Query, QueryTerm, parse_query, plain_phrase
 from palimpsest.search.ranking import (
     BROAD,
     NEARNESS,
@@ -33,6 +33,7 @@ from palimpsest.store.search_reader import (
     Content,
     Extent,
     Filters,
+    Found,
     SearchReader,
 )
 
@@ -52,17 +53,21 @@ SITTINGS_READ = 1_000
 class SearchResult:
     """One found message; cannot be changed. Equal if message and score are."""
 
-    __slots__ = ("_content", "_excerpt", "_highlighter", "_score")
+    __slots__ = ("_excerpt", "_found", "_highlighter", "_score")
 
-    def __init__(self, content: Content, score: float, highlighter: Highlighter) -> None:
+    def __init__(self, found: Found, score: float, highlighter: Highlighter) -> None:
         """
-        :param content: the message as the index holds it.
+        :param found: the message as the index holds it.
         :param highlighter: of the query. Snippets are made when they are first asked for.
         """
-        self._content = content
+        self._found = found
         self._score = score
         self._highlighter = highlighter
         self._excerpt: Excerpt | None = None
+
+    @property
+    def _content(self) -> Content:
+        return Content._make(self._found)
 
     @property
     def id(self) -> str:
@@ -128,10 +133,10 @@ class SearchResult:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, SearchResult):
             return NotImplemented
-        return (self._content, self._score) == (other._content, other._score)
+        return (self._found, self._score) == (other._found, other._score)
 
     def __hash__(self) -> int:
-        return hash((self._content, self._score))
+        return hash((self._found, self._score))
 
     def __repr__(self) -> str:
         fields = ("id", "session_id", "role", "content", "score", "created_at", "row")
@@ -149,7 +154,7 @@ def search_messages(
     since: int | None = None,
     until: int | None = None,
     path_rows: Sequence[int] | None = None,
-    now: int | None = None,
+    clock: Callable[[], int] | None = None,
 ) -> list[SearchResult]:
     """Find the messages that answer a query, best first.
 
@@ -160,7 +165,7 @@ def search_messages(
     :param since: only messages stored at or after this time (ms since 1970).
     :param until: only messages stored before this time (ms since 1970).
     :param path_rows: only these messages, in the order of their path (a branch of one session).
-    :param now: the time that "yesterday" counts from, in ms since 1970.
+    :param clock: gives the time that "yesterday" counts from, in ms since 1970.
     :returns: nothing for an empty query, or when no message holds any of its words or was said
         at a time that it names.
     :raises InvalidSearchError: a parameter has no meaning.
@@ -172,12 +177,12 @@ def search_messages(
         if words is not None and path_rows is None:
             # A quoted phrase of plain words needs no more than this of what _Search does.
             highlighter = Highlighter((words,))
-            found = index.phrase(session_id, quote(words), filters, limit)
-            return [SearchResult(content, 1.0, highlighter) for content in found]
+            found = index.phrase(session_id, f'"{words}"', filters, limit)
+            return [SearchResult(message, 1.0, highlighter) for message in found]
         parsed = parse_query(query)
         if parsed is None:
             return []
-        return _Search(index, parsed, session_id, limit, filters, path_rows, now).run()
+        return _Search(index, parsed, session_id, limit, filters, path_rows, clock).run()
     except SqlError as error:
         raise SearchError(f"the search index failed: {error}") from error
 
@@ -238,7 +243,7 @@ class _Search:
         limit: int,
         filters: Filters,
         path_rows: Sequence[int] | None,
-        now: int | None,
+        clock: Callable[[], int] | None,
     ) -> None:
         self._index = index
         self._query = query
@@ -247,7 +252,7 @@ class _Search:
         self._wanted = max(CANDIDATES, 2 * limit)
         self._filters = filters
         self._path_rows = path_rows
-        self._named = NamedTimes(query.text, now)
+        self._named = NamedTimes(query.text, None if clock is None else clock())
         # Whether messages of any age may be the only ones that are wanted.
         whole = query.exact or path_rows is not None or filters is not NO_FILTERS
         self._newest = EVERY_POSTING if whole else POSTINGS
@@ -263,13 +268,13 @@ class _Search:
             return self._ranked(phrase, [])
         verbatim = self._phrase(phrase)
         if query.exact or len(verbatim) >= self._limit:
-            return [self._result(content, 1.0) for content in verbatim]
+            return [self._result(message, 1.0) for message in verbatim]
         return self._ranked(None, verbatim)
 
-    def _phrase(self, phrase: str) -> list[Content]:
+    def _phrase(self, phrase: str) -> list[Found]:
         return self._index.phrase(self._session_id, phrase, self._filters, self._limit)
 
-    def _ranked(self, phrase: str | None, verbatim: list[Content]) -> list[SearchResult]:
+    def _ranked(self, phrase: str | None, verbatim: list[Found]) -> list[SearchResult]:
         """All words as alternatives; messages that hold the whole query verbatim come first.
 
         :param phrase: the whole query, if these are not known yet.
@@ -280,7 +285,7 @@ class _Search:
         if phrase is not None and self._may_stand_verbatim(terms, found):
             verbatim = self._phrase(phrase)
             if len(verbatim) >= self._limit:
-                return [self._result(content, 1.0) for content in verbatim]
+                return [self._result(message, 1.0) for message in verbatim]
         return self._results(extent.base, verbatim, self._scores(extent, terms, path))
 
     def _scores(
@@ -317,16 +322,16 @@ class _Search:
         return ranked
 
     def _results(
-        self, base: int, verbatim: list[Content], ranked: dict[int, float]
+        self, base: int, verbatim: list[Found], ranked: dict[int, float]
     ) -> list[SearchResult]:
-        known = {content.position for content in verbatim}
+        known = {position for position, *_ in verbatim}
         chosen = [position for position in best_first(ranked) if position not in known]
         wanted = chosen[: self._limit - len(verbatim)]
         contents = self._index.contents(self._session_id, base, wanted) if wanted else []
         top = max(ranked.values(), default=0.0)
         return [
-            *(self._result(content, top + 1.0) for content in verbatim),
-            *(self._result(content, ranked[content.position]) for content in contents),
+            *(self._result(message, top + 1.0) for message in verbatim),
+            *(self._result(message, ranked[message[0]]) for message in contents),
         ]
 
     def _candidates(self, base: int, scores: dict[int, float]) -> tuple[Candidates, list[int]]:
@@ -463,8 +468,8 @@ class _Search:
         )
         return question, subject or terms
 
-    def _result(self, content: Content, score: float) -> SearchResult:
-        return SearchResult(content, score, self._highlighter)
+    def _result(self, found: Found, score: float) -> SearchResult:
+        return SearchResult(found, score, self._highlighter)
 
 
 def _by_term(

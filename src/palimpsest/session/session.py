@@ -217,7 +217,7 @@ class Session(SessionParts):
             since=since,
             until=until,
             path_rows=path_rows,
-            now=self.host.now(),
+            clock=self.host.now,
         )
 
     def search_index_of_all(
@@ -239,7 +239,7 @@ class Session(SessionParts):
             role=role,
             since=since,
             until=until,
-            now=self.host.now(),
+            clock=self.host.now,
         )
 
     # -- writing ----------------------------------------------------------------------------

@@ -7,10 +7,9 @@ part of a statement: expressions are bound, and callers quote what they put into
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Iterable, Sequence
 from itertools import compress, repeat
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from palimpsest.errors import LimitError
 from palimpsest.hosts.interface import Sql, SqlValue
@@ -338,6 +337,10 @@ class Content(NamedTuple):
     about: str
 
 
+Found = tuple[int, int, str, str, str, int, str, str, str]
+"""The values of a :class:`Content`. To name them takes as long as to read them, so whoever is asked
+for one of them does."""
+
 Expression = tuple[str, str | None]
 """An FTS5 expression and a literal (lower case) that the text must hold besides, or None."""
 
@@ -350,30 +353,25 @@ def _read(value: SqlValue) -> Any:
     return _decode(value.decode())[0] if isinstance(value, bytes) else None
 
 
-# `Content._make`, without a call in Python for each message.
-_content: Callable[[Iterable[Any]], Content] = partial(
-    tuple.__new__,  # pyright: ignore[reportUnknownMemberType] its items are of any type
-    Content,
-)
-
-
-def _made(session_id: str | None, columns: Sequence[Sequence[Any]]) -> list[Content]:
-    """Contents of columns as the statements give them; of no column if nothing is found."""
+def _made(session_id: str | None, columns: Sequence[Sequence[Any]]) -> list[Found]:
+    """Messages of columns as the statements give them; of no column if nothing is found."""
     if not columns:
         return []
     if session_id is None:
         positions, sessions, rows, ids, *others = columns
-        return list(map(_content, zip(positions, rows, ids, sessions, *others, strict=True)))
-    rows, ids, *others = columns
-    # A message's first row in the index is the one that is searched: its position is its row.
-    return list(map(_content, zip(rows, rows, ids, repeat(session_id), *others, strict=False)))
+        found = zip(positions, rows, ids, sessions, *others, strict=True)
+    else:
+        rows, ids, *others = columns
+        # A message's first row in the index is the one that is searched: its position is its row.
+        found = zip(rows, rows, ids, repeat(session_id), *others, strict=False)
+    return cast("list[Found]", list(found))
 
 
-def _one_per_message(contents: list[Content]) -> list[Content]:
+def _one_per_message(found: list[Found]) -> list[Found]:
     """Without further pieces of a message that is found already."""
-    kept: dict[int, Content] = {}
-    for content in contents:
-        kept.setdefault(content.position, content)
+    kept: dict[int, Found] = {}
+    for message in found:
+        kept.setdefault(message[0], message)
     return list(kept.values())
 
 
@@ -445,7 +443,7 @@ class SearchReader:
 
     def phrase(
         self, session_id: str | None, match: str, filters: Filters, limit: int
-    ) -> list[Content]:
+    ) -> list[Found]:
         """The messages that match one FTS5 expression of the word index, newest first."""
         if session_id is not None:
             if filters is NO_FILTERS and (key := self._first_keys.get(session_id)) is not None:
@@ -471,16 +469,14 @@ class SearchReader:
         )
         return Candidates(*_read(found))
 
-    def contents(
-        self, session_id: str | None, base: int, positions: Sequence[int]
-    ) -> list[Content]:
+    def contents(self, session_id: str | None, base: int, positions: Sequence[int]) -> list[Found]:
         """The words of messages of a session (None: of any), in the order asked for."""
         reading = _CONTENTS[session_id is None]
         return self._contents(session_id, reading, (str(list(positions)), str(base)))
 
     def _contents(
         self, session_id: str | None, reading: _Reading, bindings: tuple[SqlValue, ...]
-    ) -> list[Content]:
+    ) -> list[Found]:
         try:
             columns = _read(self.sql.value(reading.at_once, *bindings))
         except LimitError:  # together the texts are larger than one value may be
