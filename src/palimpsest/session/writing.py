@@ -9,7 +9,6 @@ from palimpsest.hosts.interface import Host
 from palimpsest.messages import Message
 from palimpsest.session.changes import UNSET, AppendResult, UnsetType
 from palimpsest.store.encoding import encode_message
-from palimpsest.store.messages import Added
 from palimpsest.store.opening import Stores
 from palimpsest.store.rows import Interval, MessageRow, Place, Totals
 
@@ -36,7 +35,7 @@ class Writer:
             return self.append_all([message], parent_id, created_at)[0]
         encoded = encode_message(message)
         now = self._host.now() if created_at is None else created_at
-        if self._stores.messages.append(self._session_id, encoded, now).inserted:
+        if self._stores.messages.append(self._session_id, encoded, now):
             return AppendResult(True, encoded.message)
         return self._present(message["id"])
 
@@ -51,14 +50,14 @@ class Writer:
         now = self._host.now() if created_at is None else created_at
         store = self._stores.messages
 
-        def write() -> list[Added]:
-            added: list[Added] = []
+        def write() -> list[bool]:
+            added: list[bool] = []
             parent = parent_id
             for one in encoded:
                 if isinstance(parent, UnsetType):
                     added.append(store.append(self._session_id, one, now))
                     # A duplicate is no place to go on from unless it is the newest message.
-                    parent = UNSET if added[-1].inserted else one.message["id"]
+                    parent = UNSET if added[-1] else one.message["id"]
                 else:
                     added.append(store.append_at(self._session_id, one, parent, now))
                     parent = one.message["id"]
@@ -66,8 +65,8 @@ class Writer:
 
         written = self._stores.sql.transaction(write)
         return [
-            AppendResult(True, one.message) if place.inserted else self._present(one.message["id"])
-            for one, place in zip(encoded, written, strict=True)
+            AppendResult(True, one.message) if inserted else self._present(one.message["id"])
+            for one, inserted in zip(encoded, written, strict=True)
         ]
 
     def _present(self, message_id: str) -> AppendResult:

@@ -7,16 +7,13 @@ the payloads and the search index always change together.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from palimpsest.errors import UniqueViolationError, UnknownParentError
 from palimpsest.hosts.interface import Sql, SqlValue
 from palimpsest.messages import Message
 from palimpsest.store.encoding import Encoded
 from palimpsest.store.message_tables import FORGOTTEN, SESSION_SPAN
-from palimpsest.store.payloads import (
-    PayloadStore,
-)
+from palimpsest.store.payloads import PayloadStore
 from palimpsest.store.rows import MessageRow, Place, Totals
 from palimpsest.store.search_index import Copied, Entry, SearchIndex
 from palimpsest.store.tree import MessageTree
@@ -30,13 +27,6 @@ _INSERT = (
 
 _SESSIONS_KNOWN = 256
 """Of how many sessions the newest message is remembered."""
-
-
-class Added(NamedTuple):
-    """Where a message was added, or, with ``inserted`` false, where it was already."""
-
-    seq: int
-    inserted: bool
 
 
 @dataclass(slots=True)
@@ -124,10 +114,12 @@ class MessageStore:
 
     # -- adding -----------------------------------------------------------------------------
 
-    def append(self, session_id: str, encoded: Encoded, created_at: int) -> Added:
+    def append(self, session_id: str, encoded: Encoded, created_at: int) -> bool:
         """Add a message behind the newest one: two statements, unless the message needs more.
 
         The only method here that opens a transaction where it needs one.
+
+        :returns: whether it was added; False if there was one of its id already.
         """
         newest = self.newest(session_id)
         if newest is None:
@@ -151,7 +143,7 @@ class MessageStore:
             place = Place(number, seq, edits)
             present = self._tree.row(place, encoded.message["id"])
             if present is not None:
-                return Added(present.seq, False)
+                return False
             if not self._has_half(number, encoded.message["id"]):
                 raise
             return self._replace_half(session_id, number, encoded, created_at)
@@ -159,9 +151,9 @@ class MessageStore:
         newest.length += 1
         newest.tokens += encoded.tokens
         newest.bytes += encoded.bytes
-        return Added(seq, True)
+        return True
 
-    def _append_first(self, session_id: str, encoded: Encoded, created_at: int) -> Added:
+    def _append_first(self, session_id: str, encoded: Encoded, created_at: int) -> bool:
         self.number_session(session_id)
         return self.append(session_id, encoded, created_at)
 
@@ -194,11 +186,11 @@ class MessageStore:
 
     def _replace_half(
         self, session_id: str, number: int, encoded: Encoded, created_at: int
-    ) -> Added:
+    ) -> bool:
         """Add a message of which an isolate that was ended left a row without its index row."""
         self.changed(session_id)
 
-        def write() -> Added:
+        def write() -> bool:
             self._delete_row(number, encoded.message["id"])
             return self.append(session_id, encoded, created_at)
 
@@ -211,15 +203,16 @@ class MessageStore:
 
     def append_at(
         self, session_id: str, encoded: Encoded, parent_id: str | None, created_at: int
-    ) -> Added:
+    ) -> bool:
         """Add a message below the one named, or as a new root (None).
 
+        :returns: as :meth:`append`.
         :raises UnknownParentError: the session has no such message.
         """
         place = self.number_session(session_id)
         present = self._tree.row(place, encoded.message["id"])
         if present is not None:
-            return Added(present.seq, False)
+            return False
         newest = self._tree.newest(place)
         parent = None
         if parent_id is not None:
@@ -236,7 +229,7 @@ class MessageStore:
         self._delete_row(place.number, encoded.message["id"])  # half a message may be left of it
         entry = self._index.entry(place.number, seq, encoded.message, created_at, encoded)
         self._insert(entry, seq, place.edits, encoded, above, parent)
-        return Added(seq, True)
+        return True
 
     def _insert(
         self,
