@@ -85,6 +85,18 @@ async def test_a_message_without_its_index_row_is_added_anew(host: Host, restart
     assert not (await session.append_message(text("m2"))).inserted
 
 
+async def test_half_of_the_first_message_is_in_nobodys_way(host: Host) -> None:
+    await filled(host, 1)
+    key = SESSION_SPAN + 1
+    host.sql.execute("delete from assistant_fts where rowid = cast(? as integer)", key)
+    session = forgetful(host)
+    assert await shown(session) == []
+    assert (await session.append_message(text("new", "walrus"))).inserted
+    assert (await session.append_message(text("newer"))).inserted
+    assert await shown(session) == ["new", "newer"]
+    assert await session.get_path_length() == 2
+
+
 async def test_half_a_message_is_no_message(host: Host) -> None:
     session = await filled(host, 4)
     key = SESSION_SPAN + 4

@@ -131,6 +131,7 @@ class Writer:
             for row in rows:
                 marker = forgotten_message(row.id, row.role, now, reason)
                 self._stores.messages.forget(self._session_id, row, encode_message(marker))
+            self._stores.index.erase()
             return [row.id for row in rows], stale
 
         return self._stores.sql.transaction(write)

@@ -261,8 +261,10 @@ class MessageStore:
         self._sql.execute(_INSERT, numbers, encoded.message["id"])
 
     def _open_run(self, number: int, run: int, parent: MessageRow | None) -> None:
+        # A row of this number belonged to a message of which only half was left.
         self._sql.execute(
-            "insert into assistant_runs (session, run, parent_run, parent_seq) values (?, ?, ?, ?)",
+            "insert or replace into assistant_runs (session, run, parent_run, parent_seq)"
+            " values (?, ?, ?, ?)",
             number,
             run,
             None if parent is None else parent.run,
@@ -282,7 +284,10 @@ class MessageStore:
         return True
 
     def forget(self, session_id: str, row: MessageRow, marker: Encoded) -> None:
-        """Put a marker in place of a message's content, everywhere the content is kept."""
+        """Put a marker in place of a message's content, everywhere the content is kept.
+
+        The caller has the index erase its words (:meth:`SearchIndex.erase`), once for many.
+        """
         self.changed(session_id)
         self._replace_payloads(row, marker)
         forgotten = marker._replace(extra=marker.extra | FORGOTTEN)
@@ -390,6 +395,7 @@ class MessageStore:
         """Remove everything of a session, its number included."""
         self.clear(session_id, place)
         self._index.clear(session_id)
+        self._index.erase()
         self._sql.execute("delete from assistant_session_numbers where number = ?", place.number)
 
     # -- copying ----------------------------------------------------------------------------

@@ -14,11 +14,10 @@ searches read is in :mod:`palimpsest.store.search_reader`.
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import NamedTuple, Protocol, cast
 
-from palimpsest.errors import LimitError, SqlError
+from palimpsest.errors import LimitError
 from palimpsest.hosts.interface import Sql
 from palimpsest.messages import Message, dump_json
 from palimpsest.store.content_move import move_content
@@ -304,30 +303,20 @@ class SearchIndex(SearchReader):
         created_at: int,
         record: Record = NO_RECORD,
     ) -> None:
-        """Take a message and its words out for good, also from parts of the index not yet merged.
+        """Take a message and its words out for good; :meth:`erase` completes it.
 
         :param marker: what stands in its place; ``record`` is the marker's.
         """
-        with self._secure_delete():
-            self.update(session_id, row, {**marker, "parts": []}, created_at, record)
+        self.update(session_id, row, {**marker, "parts": []}, created_at, record)
 
-    @contextmanager
-    def _secure_delete(self) -> Generator[None]:
-        """Let FTS5 erase what it deletes; older SQLite merges the whole index instead."""
-        tables = ("assistant_fts", "assistant_fts_grams")
-        try:
-            for table in tables:
-                self.sql.execute(f"insert into {table} ({table}, rank) values ('secure-delete', 1)")
-        except SqlError:
-            yield
-            for table in tables:
-                self.sql.execute(f"insert into {table} ({table}) values ('optimize')")
-            return
-        try:
-            yield
-        finally:
-            for table in tables:
-                self.sql.execute(f"insert into {table} ({table}, rank) values ('secure-delete', 0)")
+    def erase(self) -> None:
+        """Erase whatever was taken out, now or earlier: FTS5 keeps it until it merges its parts.
+
+        What an update replaced is in other parts than the message's present words, so that
+        FTS5's ``secure-delete`` would not reach it: the whole index is merged.
+        """
+        for table in ("assistant_fts", "assistant_fts_grams"):
+            self.sql.execute(f"insert into {table} ({table}) values ('optimize')")
 
     def clear(self, session_id: str) -> None:
         """Take all messages of a session out of the index, and its number."""
