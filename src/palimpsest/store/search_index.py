@@ -66,6 +66,15 @@ _SESSIONS_KNOWN = 256
 """Of how many sessions the last message is remembered."""
 
 
+class _Last(NamedTuple):
+    """The last message of a session; true as long as nothing was rolled back since."""
+
+    row: int
+    said_at: int
+    sitting: int
+    rollbacks: int
+
+
 class Record(Protocol):
     """What the message store keeps in a message's row of the index."""
 
@@ -142,10 +151,8 @@ class SearchIndex(SearchReader):
         super().__init__(sql)
         self._reasoning = reasoning
         migrate(sql, "search", _MIGRATIONS)
-        # Of sessions written lately, to tell the sitting of the next message: the last one's row,
-        # when it was said, its sitting, and how many rollbacks there were (none since, or it is
-        # void).
-        self._lately: dict[int, tuple[int, int, int, int]] = {}
+        # The last message of sessions written lately, to tell the sitting of the next one.
+        self._lately: dict[int, _Last] = {}
 
     def register(self, session_id: str, number: int) -> None:
         """Use this number for a session's keys.
@@ -206,17 +213,16 @@ class SearchIndex(SearchReader):
 
     def put(self, entry: Entry) -> None:
         """Store a new message's own row, and where a sitting begins; both or neither."""
-        first = entry.read.pieces[0]
-        if entry.sitting != entry.doc:
-            self._put_piece(entry, entry.doc, entry.sitting, first, entry.record)
-            return
-        self.sql.execute(
-            "insert or ignore into assistant_search_sittings (doc) values (?)", entry.doc
-        )
+        opens = entry.sitting == entry.doc
+        if opens:
+            self.sql.execute(
+                "insert or ignore into assistant_search_sittings (doc) values (?)", entry.doc
+            )
         try:
-            self._put_piece(entry, entry.doc, entry.sitting, first, entry.record)
+            self._put_piece(entry, entry.doc, entry.sitting, entry.read.pieces[0], entry.record)
         except BaseException:
-            self._close_sitting(entry.doc)
+            if opens:
+                self._close_sitting(entry.doc)
             raise
 
     def _close_sitting(self, doc: int) -> None:
@@ -345,22 +351,23 @@ class SearchIndex(SearchReader):
 
         Notes it for the next message.
         """
-        rollbacks = self.sql.rollbacks
         last = self._lately.get(number)
-        if last is None or last[3] != rollbacks or last[0] >= row:
+        if last is None or last.rollbacks != self.sql.rollbacks or last.row >= row:
             last = self._last_before(number, row)
         doc = number * SESSION_SPAN + row
         sitting = doc
-        if last is not None:
-            _, last_said_at, last_sitting, _ = last
-            if abs(last_said_at - said_at) <= SITTING_PAUSE and last_sitting > doc - SITTING_ROWS:
-                sitting = last_sitting
+        if (
+            last is not None
+            and abs(last.said_at - said_at) <= SITTING_PAUSE
+            and last.sitting > doc - SITTING_ROWS
+        ):
+            sitting = last.sitting
         if len(self._lately) >= _SESSIONS_KNOWN:
             self._lately.clear()
-        self._lately[number] = (row, said_at, sitting, rollbacks)
+        self._lately[number] = _Last(row, said_at, sitting, self.sql.rollbacks)
         return sitting
 
-    def _last_before(self, number: int, row: int) -> tuple[int, int, int, int] | None:
+    def _last_before(self, number: int, row: int) -> _Last | None:
         rows = self.sql.execute(
             "select row, said_at, sitting from assistant_fts"
             " where rowid between cast(? as integer) and cast(? as integer)"
@@ -371,7 +378,7 @@ class SearchIndex(SearchReader):
         if not rows:
             return None
         last, said_at, sitting = cast("list[int]", rows[0])
-        return last, said_at, sitting, self.sql.rollbacks
+        return _Last(last, said_at, sitting, self.sql.rollbacks)
 
     def _put_grams(self, doc: int, grams: str) -> None:
         self.sql.execute(

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast
 from palimpsest.letters import LETTER_CLASSES, LOWERED
 from palimpsest.messages import COMPACTION_PREFIX, is_tool_part, tool_name
 from palimpsest.store.search_heading import heading_of
-from palimpsest.store.search_times import TIME_KEYS, said_at
+from palimpsest.store.search_times import TIME_FIELDS, said_at
 
 PIECE_BYTES = 900_000
 """The most bytes of one field in one row of the index, so that a row stays under 2 MB."""
@@ -101,7 +101,6 @@ _TELLING_WORDS = frozenset(_TRAIT_OF_WORD)
 _SPACES = str.maketrans({sign: " " for sign in [*map(chr, range(128)), "’"] if not sign.isalnum()})
 _DIGIT = re.compile(r"\d")
 _DICT = frozenset({dict})
-_TIME_FIELDS = frozenset(TIME_KEYS)
 _NO_FIELDS: Mapping[str, Any] = {}
 
 BOUNDARY = "\u01c2"
@@ -187,11 +186,11 @@ def indexed_message(message: Mapping[str, Any], *, reasoning: bool = False) -> I
         pieces = [IndexedText(*piece, _segmented_fields(*piece)) for piece in parts]
     traits, words = _traits(text, classes, heading.end)
     moment = None
-    if fields or not _TIME_FIELDS.isdisjoint(message):
+    if fields or not TIME_FIELDS.isdisjoint(message):
         moment = said_at(message, fields)
     if moment is None:
         moment = heading.said_at
-    return IndexedMessage(pieces, speaker.lower() if speaker else "", moment, traits, words)
+    return IndexedMessage(pieces, speaker.lower(), moment, traits, words)
 
 
 def _describes(key: str) -> bool:

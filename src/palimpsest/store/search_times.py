@@ -13,13 +13,13 @@ TIME_KEYS = (
 )  # fmt: skip
 """Fields of a message or its metadata that tell when it was said, in order of preference."""
 
-_TIME_KEYS = frozenset(TIME_KEYS)
+TIME_FIELDS = frozenset(TIME_KEYS)
 
 
 def said_at(message: Mapping[str, Any], metadata: Mapping[str, Any]) -> int | None:
     """When the message was said by its own account, in ms since 1970; None if it does not tell."""
     for holder in (message, metadata):
-        if _TIME_KEYS.isdisjoint(holder):
+        if TIME_FIELDS.isdisjoint(holder):
             continue
         for key in TIME_KEYS:
             if key in holder and (moment := parse_moment(holder[key])) is not None:
